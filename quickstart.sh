@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to a language model that writes: installs, builds, gathers text in three channels (English, Chinese, C),
 # trains a tokenizer, measures this machine, trains a small LLaMA on two ranks, as large as two to three minutes allow,
-# evaluates it, lets it write before and after, and prints a table.
+# kills one of the two half-way, evaluates the model, lets it write before and after, and prints a table.
 #
 #   ./quickstart.sh [--no-install]
 #
@@ -24,10 +24,12 @@ athanor=build/release/athanor
 untrained=runs/quickstart-untrained
 train_seconds=140  # of steps; validation and the start add some ten
 train_limit=165    # then it is told to save and end, should the machine have become slower than it was measured
-phases=() step="starting"
+killed_rank=1      # half-way; the launcher starts it again and the training goes on
+phases=() step="starting" steps=0 killer="" killed=""
 
 ended() {
   local code=$?
+  [ -z "$killer" ] || kill "$killer" 2>/dev/null || true
   case $code in
     0) ;;
     75 | 129 | 130 | 143)
@@ -61,7 +63,7 @@ train_tokenizer() {
 }
 
 measure() {
-  local size speed chosen
+  local size speed chosen  # and steps, which train() takes
   chosen=$(scripts/quickstart/measure.sh "$athanor" "$work" "$train_seconds")
   read -r size steps speed <<<"$chosen"
   scripts/quickstart/config.sh "$work" "$size" "$steps" >"$work/quickstart.toml"
@@ -73,13 +75,19 @@ train_command() { echo "$athanor launch -n 2 -- train $work/quickstart.toml"; }
 train() {
   local code=0
   rm -rf "$run"
+  scripts/quickstart/kill_rank.sh at $((steps / 2)) "$athanor" "$run" "$killed_rank" &
+  killer=$!
   # shellcheck disable=SC2046
   timeout --foreground "$train_limit" $(train_command) || code=$?
+  kill "$killer" 2>/dev/null || true
+  wait "$killer" 2>/dev/null || true
+  killer=""
   case $code in
     0) [ "$(field status)" != '"interrupted"' ] || return 75 ;;
     124) echo "quickstart.sh: this machine became slower than it was measured: the training ended at $train_limit s" ;;
     *) return "$code" ;;
   esac
+  killed=$(scripts/quickstart/kill_rank.sh told "$run" "$killed_rank") || { echo "quickstart.sh: $killed" >&2; return 1; }
 }
 
 evaluate() { "$athanor" evaluate "$run"; }
@@ -130,6 +138,7 @@ table() {
   done
   printf '%-12s  %8.4f %8.4f\n\n' all "$(field valid_loss_first)" "$(field valid_loss_last)"
   printf '%.0f tokens/s, MFU %.1f %%\n\n' "$(field tokens_per_second)" "$(awk "BEGIN {print 100 * $(field mfu)}")"
+  printf '%s\n\n' "$killed"
   printf '%s\n' "${phases[@]}"
   printf '%-12s %4d s\n' total "$SECONDS"
 }

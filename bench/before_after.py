@@ -9,7 +9,7 @@ interval, one line a work and one JSON line with every pair for bench/results. W
 tinyshakespeare (bench/tinyshakespeare.toml, 300 steps on one thread), ranks (the same on two ranks). tinyshakespeare and ranks
 train on the text that --text names, else on tinyshakespeare.txt in the folder ATHANOR_TEST_DATA. --config-before names the
 config of the first program where its keys have other names. --snapshots OFF SLOTS gives each of the two its snapshot.mode,
-so that BEFORE and AFTER may be one program.
+so that BEFORE and AFTER may be one program; "-" gives none, for a program that has no such setting.
 """
 import argparse
 import json
@@ -57,7 +57,7 @@ def tinyshakespeare(ranks, steps):
     return speed
 
 
-WORKS = {"bf16": bench_step("bf16", 2), "f32": bench_step("f32", 2), "tinyshakespeare": tinyshakespeare(1, 300),
+WORKS = {"bf16": bench_step("bf16", 6), "f32": bench_step("f32", 6), "tinyshakespeare": tinyshakespeare(1, 300),
          "ranks": tinyshakespeare(2, 300)}
 
 
@@ -84,6 +84,7 @@ def main():
         sys.exit(f"before_after: no work '{unknown[0]}', expected one of {', '.join(WORKS)}")
     if args.pairs < 3:
         sys.exit(f"before_after: --pairs: got {args.pairs}, expected at least 3")
+    modes = [None if mode == "-" else mode for mode in args.snapshots]
     programs, config = (args.before, args.after), str(HERE / "tinyshakespeare.toml")
     with tempfile.TemporaryDirectory() as folder:
         text = args.text or os.path.join(os.environ.get("ATHANOR_TEST_DATA", ""), "tinyshakespeare.txt")
@@ -98,7 +99,7 @@ def main():
             pairs = []
             for number in range(args.pairs):
                 order = (0, 1) if number % 2 == 0 else (1, 0)
-                speeds = {which: WORKS[name](programs[which], setting, args.snapshots[which]) for which in order}
+                speeds = {which: WORKS[name](programs[which], setting, modes[which]) for which in order}
                 pairs.append((speeds[0], speeds[1]))
                 print(f"\r{name}: pair {number + 1} of {args.pairs}", end="", file=sys.stderr, flush=True)
             print(file=sys.stderr)

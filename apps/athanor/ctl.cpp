@@ -18,8 +18,8 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/control/operator_messages.h"
 #include "athanor/control/packet_channel.h"
-#include "athanor/launch/event_log.h"
 #include "athanor/launch/job_file.h"
+#include "athanor/observe/event_log.h"
 #include "athanor/run/run_history.h"
 #include "command.h"
 #include "ctl_events.h"
@@ -137,7 +137,7 @@ void CtlCommand::show_events() const {
   const std::string path = join_path(folder(), kEventsName);
   if (!system_env().exists(path))
     throw Error(fmt::format("ctl: '{}' has no {}", printable(folder()), kEventsName),
-                "athanor launch writes it");
+                "it is written from the first step on");
   const std::string text = system_env().read_text(path);
   for (size_t start = 0, end = 0; (end = text.find('\n', start)) != std::string::npos; start = end + 1) {
     const std::string line = text.substr(start, end - start);

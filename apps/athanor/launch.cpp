@@ -13,6 +13,7 @@
 
 #include "apps/command_line/console_stream.h"
 #include "apps/command_line/own_program.h"
+#include "apps/command_line/print.h"
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
 #include "athanor/config/load.h"
@@ -23,6 +24,7 @@
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/variables.h"
 #include "athanor/layout/layout.h"
+#include "athanor/observe/report.h"
 #include "athanor/run/init_from.h"
 #include "athanor/run/run_folder.h"
 #include "command.h"
@@ -190,8 +192,8 @@ void LaunchCommand::run() const {
   options.num_ranks = num_ranks;
   options.command = command;
   options.command.insert(options.command.begin(), own_program());
-  if (json && std::find(command.begin(), command.end(), "--json") == command.end())
-    options.command.push_back("--json");
+  const bool has_json = std::find(command.begin(), command.end(), "--json") != command.end();
+  if (json && !has_json) options.command.push_back("--json");
   for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
   set_nodes(options);
   set_run(options);
@@ -202,6 +204,9 @@ void LaunchCommand::run() const {
   options.write = [&errors](std::string_view bytes) { errors.write(bytes); };
   const LaunchResult result = run_agent(options);
   // A rank has said what is wrong with the config; rank 0 has said where the run was interrupted.
+  const bool is_good = result.exit_code == 0 || result.exit_code == kInterruptedExitCode;
+  if ((json || has_json) && is_good && !result.run_folder.empty())
+    print(system_env().read_text(join_path(result.run_folder, observe::kReportName)));
   if (result.exit_code == 2 || result.exit_code == kInterruptedExitCode) throw Exit{result.exit_code};
   if (result.exit_code != 0) throw Recoverable(result.message, result.hint);
 }
@@ -226,7 +231,7 @@ void add_launch(CLI::App& app) {
   sub->add_option("--master", launch->master,
                   "Address of node 0 (rendezvous; or MASTER_ADDR, MASTER_PORT); port 29500")
       ->type_name("ADDRESS[:PORT]");
-  sub->add_flag("--json", launch->json, "Print rank 0's report as one JSON document (train --json)");
+  sub->add_flag("--json", launch->json, "Print the run's report.json at the end");
   sub->add_option("command", launch->command, "The command that every rank runs, with its options")
       ->required()
       ->type_name("-- train FILE.toml");

@@ -153,6 +153,7 @@ void TrainCommand::run() const {
   TrainReport report;
   try {
     if (is_worker_of_an_agent(ranks, config)) {
+      io.is_launched = true;
       report = train_as_worker(ranks, options,
                                [&](Rendezvous& rendezvous) { return run::train(config, rendezvous, io); });
     } else {
@@ -173,7 +174,7 @@ void TrainCommand::run() const {
     }
     stream->write(found.table());
   }
-  if (ranks.rank == 0 && json) print_report(report);
+  if (ranks.rank == 0 && json && !io.is_launched) print_report(report);  // else the launcher does
   if (report.status == "interrupted") throw Exit{kInterruptedExitCode};
 }
 

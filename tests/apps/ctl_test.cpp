@@ -146,10 +146,13 @@ TEST_F(Ctl, WhatItRefusesLeavesTheJobAsItIs) {
 TEST_F(Ctl, EventsAreReadWithoutAJob) {
   train(place, "t");
   refuses({"status"}, 1, {"no launcher trains 'runs/t' now", "finished"});
+  EXPECT_THAT(ctl({"events"}), HasSubstr("  end: finished\n"));
+  place.remove("runs/t/events.jsonl");
   refuses({"events"}, 1, {"events.jsonl"});
   train(place, "t", {"train.steps=14"}, 2);
   const std::string text = ctl({"events"});
   EXPECT_THAT(text, HasSubstr("generation   0  start\n"));
+  EXPECT_THAT(text, HasSubstr("step       14  generation   0  checkpoint\n"));  // told by rank 0
   EXPECT_THAT(text, HasSubstr("  end: finished\n"));
   place.write("runs/t/events.jsonl", place.read("runs/t/events.jsonl") + "torn {");
   EXPECT_EQ(ctl({"events"}), text);

@@ -96,6 +96,39 @@ TEST(Quickstart, WordsAreFoundAndCopiesNamed) {
   }
 }
 
+TEST(Quickstart, WhatBecameOfTheKilledRankIsSaid) {
+  const auto event = [](const std::string& kind, const std::string& rank, const std::string& rest) {
+    return R"({"time":1.5,"event":")" + kind + R"(","step":300,"generation":0,"rank":)" + rank +
+           R"(,"node":0,)" + rest + "}\n";
+  };
+  const std::string failure = event("failure", "1", "\"cause\":\"was killed by signal 9 (SIGKILL)\"");
+  const auto recovered = [&](const std::string& lost) {
+    return event("recovered", "null", R"("cause":null,"recover_seconds":0.412,"lost_steps":)" + lost);
+  };
+  const std::string finished = event("end", "null", R"("cause":"finished")");
+  struct Case {
+    std::string events, sentence;
+    int exit_code;
+  };
+  const Case cases[] = {
+      {failure + recovered("0") + finished,
+       "rank 1 killed at step 300: training went on after 0.41 s, nothing lost\n", 0},
+      {failure + recovered("2"),
+       "rank 1 killed at step 300: training went on after 0.41 s, steps done again: 2\n", 0},
+      {failure + finished, "rank 1 killed at step 300: all steps were done\n", 0},
+      {finished, "rank 1 was not killed: the training ended before\n", 0},
+      {recovered("0") + failure + event("end", "null", R"("cause":"failed")"),
+       "rank 1 killed at step 300: the training did not go on\n", 1},
+  };
+  Workplace place;
+  for (const Case& each : cases) {
+    place.write("events.jsonl", each.events);
+    const ScriptResult result = run_script("kill_rank.sh", {"told", place.path(""), "1"});
+    EXPECT_EQ(result.out, each.sentence);
+    EXPECT_EQ(result.exit_code, each.exit_code) << each.sentence;
+  }
+}
+
 std::string big_endian(uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);

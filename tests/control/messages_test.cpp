@@ -26,6 +26,8 @@ TEST(Messages, OfWorkersReadAsTheyWereWritten) {
             .in_place = true},
       Saved{.generation = 2, .step = 7, .path = "runs/t/checkpoints/step_00000007"},
       Saved{.generation = 0, .step = 1, .error = "the disk is full"},
+      Event{{.event = "guard", .step = 71, .cause = "a spike", .recover_seconds = 0.25, .lost_steps = 1}},
+      Event{},
       Progress{.generation = 1, .step = 5, .kind = ProgressKind::step, .count = 9},
       Progress{.kind = ProgressKind::evaluation},
       Progress{.kind = ProgressKind::saving},

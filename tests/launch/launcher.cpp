@@ -82,6 +82,7 @@ int Launcher::run(const LauncherOptions& given, int report) const {
   options.min_ranks = given.min_ranks;
   options.run_folder = given.run_folder;
   options.terminal = given.terminal;
+  options.stopped_ms = given.stopped_ms;
   options.runtime_folder = runtime_folder_;
   options.write = say;
   options.clock = [ms = int64_t{0}, step = given.ms_a_signal]() mutable { return (ms += step) * 1'000'000; };

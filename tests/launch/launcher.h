@@ -24,6 +24,7 @@ struct LauncherOptions {
   std::string run_folder{};
   int first_rank = 0, world_size = 0;
   bool terminal = false;
+  int64_t stopped_ms = 600'000;
 };
 
 class Launcher {

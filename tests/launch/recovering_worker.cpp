@@ -111,6 +111,7 @@ class RecoveringRank {
     if (step != 7 || rank_ != 1 || place_.worker >= place_.world_size) return;
     const std::string how = text_of("TEST_FAIL");
     if (how == "leave") throw Timeout("nobody came");  // says nothing to the others, who wait
+    if (how == "stop") raise(SIGSTOP);
     if (how == "error" || how == "io") {
       link_->farewell({.status = Status::failed,
                        .cause = how == "io" ? Cause::io : Cause::error,

@@ -298,5 +298,38 @@ TEST(Recovery, EventsThatCannotBeWrittenHarmNothing) {
   EXPECT_EQ(count(launcher.text, "events are not written any more"), 1u);
 }
 
+TEST(Recovery, AStoppedRankIsNamedAndGoesOnWhenItIsLetGo) {
+  TemporaryFolder folder;
+  Launcher launcher({.num_ranks = kRanks,
+                     .arguments = {"recover", "20"},
+                     .environment = {"TEST_FAIL=stop", "TEST_FOLDER=" + folder.path("")},
+                     .max_restarts = 10});
+  launcher.wait_for_text("rank 1 is stopped (by SIGSTOP or SIGTSTP): kill -CONT ");
+  const size_t at = launcher.text.size();
+  launcher.wait_for_text(" lets it go on");
+  kill(std::stoi(launcher.text.substr(at)), SIGCONT);
+  launcher.finish();
+  EXPECT_EQ(launcher.exit_code, 0) << launcher.text;
+  EXPECT_EQ(ends_of(launcher.text).at(1).process, new_tokens(launcher.text).at(1));
+  EXPECT_THAT(launcher.text, Not(HasSubstr("started again")));
+  EXPECT_THAT(launcher.text, HasSubstr(kNothingLeft));
+  std::ifstream file(folder.path("events.jsonl"));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) names.push_back(nlohmann::json::parse(line)["event"]);
+  EXPECT_THAT(names, ElementsAre("start", "stopped", "end"));
+}
+
+TEST(Recovery, ARankThatStaysStoppedIsKilledAndStartedAgain) {
+  Launcher launcher({.num_ranks = kRanks,
+                     .arguments = {"recover", "20"},
+                     .environment = {"TEST_FAIL=stop"},
+                     .max_restarts = 10,
+                     .stopped_ms = 1});
+  launcher.finish();
+  expect_recovered(launcher, 1, true);
+  EXPECT_EQ(count(launcher.text, "rank 1 is stopped (by SIGSTOP or SIGTSTP): "), 1u);
+  EXPECT_THAT(launcher.text, HasSubstr(" s and killed at step 7: started again\n"));
+}
+
 }  // namespace
 }  // namespace athanor::tests::recovery_test

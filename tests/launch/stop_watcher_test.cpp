@@ -76,6 +76,8 @@ class Watched {
       while (::read(in, &c, 1) < 0) continue;
       first = watcher.requested();
     }
+    if (under_launcher)
+      std::raise(SIGTERM);  // too late: the others had been asked before and it has ended with them
     return first;
   }
   pid_t pid_ = 0;

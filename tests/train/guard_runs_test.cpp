@@ -104,6 +104,12 @@ Told train_with(const WholeRun& run, const Planted& planted = {"no such call"},
   return told;
 }
 
+std::vector<RunEvent> acts_of_guards(const WholeRun& run) {
+  std::vector<RunEvent> acts = read_events(system_env().read_text(run.file(kEventsName)));
+  std::erase_if(acts, [](const RunEvent& event) { return event.event != "guard"; });
+  return acts;
+}
+
 struct Case {
   const char* name;
   Planted planted;
@@ -206,6 +212,12 @@ TEST(NotFinite, OneRankIsNamed) {
     return athanor::run::train(config, hooked, io);
   });
   EXPECT_THAT(shown, HasSubstr("is not finite on rank 1: the step runs again"));
+  const std::vector<RunEvent> acts = acts_of_guards(run);
+  ASSERT_THAT(acts, SizeIs(1));
+  EXPECT_THAT(acts[0].cause, HasSubstr("is not finite on rank 1: the step runs again"));
+  EXPECT_EQ(acts[0].step, 1);
+  EXPECT_EQ(acts[0].lost_steps, 1);
+  EXPECT_GE(acts[0].recover_seconds, 0.0);
 }
 
 // A channel that repeats itself but for one sequence of other tokens, which is one loss far above the others.
@@ -294,6 +306,11 @@ TEST_P(GoesBack, AndARerunWithTheDecisionsHasTheSameBits) {
   EXPECT_EQ(told.report.status, "finished");
   const std::vector<Decision> taken = run.recorded();
   ASSERT_THAT(taken, SizeIs(1)) << system_env().read_text(run.file("decisions.jsonl")) << told.shown;
+  const std::vector<RunEvent> acts = acts_of_guards(run);
+  ASSERT_THAT(acts, SizeIs(1));
+  EXPECT_THAT(acts[0].cause, HasSubstr("are undone and their batches left out"));
+  EXPECT_GE(acts[0].recover_seconds, 0.0);
+  EXPECT_GE(acts[0].lost_steps, 1);
   EXPECT_EQ(taken[0].step, first);
   EXPECT_EQ(taken[0].what, Decision::What(SkipBatches{row.rollback_steps}));
   EXPECT_THAT(taken[0].why, HasSubstr(fmt::format("at step {} the loss of channel 'c' is ", at)));

@@ -1,6 +1,8 @@
 // Snapshots in slots: they change no bit of a training, and hold all of a step at any instant.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include "athanor/base/host_memory.h"
 #include "athanor/engine/memory_plan.h"
 #include "support/tiers.h"
 #include "train/held_slots.h"
@@ -126,6 +128,33 @@ TEST_P(HeldByAParent, TheLastStepIsWholeWhenTheRanksAreGone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, HeldByAParent, testing::Values("auto", "slots", "copy"));
+
+// As if so many ranks were on this host that its memory is enough without slots and not with them.
+TEST(SnapshotModes, AutoGoesWithoutWhereTheirMemoryIsNotThere) {
+  const auto trained = [](const char* mode, int ranks_of_host) {
+    WholeRun run(2);
+    run.config.snapshot.mode = mode;
+    HeldSlots held(2);
+    const TrainReport report = run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
+      io.snapshot_fd = held.fds.at(static_cast<size_t>(world.rank()));
+      if (ranks_of_host > 0) io.ranks_of_host = ranks_of_host;
+      return athanor::run::train(config, world, io);
+    });
+    return std::pair(report, lseek(held.fds[0], 0, SEEK_END) > 0);
+  };
+  const auto [with, has_slots] = trained("auto", 0);
+  const auto [without, has_none] = trained("off", 0);
+  EXPECT_TRUE(has_slots);
+  EXPECT_FALSE(has_none);
+  ASSERT_GT(static_cast<double>(with.planned_bytes), 1.2 * static_cast<double>(without.planned_bytes));
+  const uint64_t between = (with.planned_bytes + without.planned_bytes) / 2;
+  const auto many = static_cast<int>(available_memory_bytes() / between);
+  const auto [chosen, has_chosen_slots] = trained("auto", many);
+  EXPECT_FALSE(has_chosen_slots);
+  EXPECT_EQ(chosen.planned_bytes, without.planned_bytes);
+  EXPECT_EQ(chosen.digest, with.digest);
+  EXPECT_THAT([&] { trained("slots", many); }, testing::ThrowsMessage<Error>(HasSubstr("not enough memory")));
+}
 
 TEST(SnapshotModes, WhatTheyCannotDoIsRefusedByName) {
   const auto refusal = [](const std::function<void(Config&)>& change) {

@@ -246,6 +246,14 @@ void Env::write_atomically(const std::string& path, std::string_view text) {
   sync_folder(parent_folder(path));
 }
 
+void Env::replace(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  const auto file = create(temporary);
+  file->append(text);
+  file->close();
+  rename(temporary, path);
+}
+
 Env& system_env() {
   static SystemEnv env;  // has no state
   return env;

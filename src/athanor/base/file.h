@@ -61,6 +61,8 @@ class Env {
   // Temporary file, fsync, rename, fsync of the folder. If it fails, the old file is untouched and no temporary file is
   // left.
   void write_atomically(const std::string& path, std::string_view text);
+  // The same without waiting for the disk: a power cut may lose it. A reader finds either the old file or the new one.
+  void replace(const std::string& path, std::string_view text);
 };
 
 Env& system_env();

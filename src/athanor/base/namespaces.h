@@ -74,7 +74,10 @@ using namespace moe;
 namespace observe {}
 namespace control {}
 namespace evaluate {}
-namespace engine {}
+namespace engine {
+namespace replicas {}
+using namespace replicas;
+}  // namespace engine
 namespace run {}
 namespace verify {}
 namespace launch {}

@@ -12,7 +12,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
-#include "athanor/launch/event_log.h"
+#include "athanor/observe/event_log.h"
 
 namespace athanor::chaos {
 namespace {
@@ -37,7 +37,7 @@ RunWatch::RunWatch(const std::string& run_folder)
     : folder_(run_folder),
       inotify_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       metrics_{join_path(run_folder, "metrics.jsonl")},
-      job_events_{join_path(run_folder, launch::kEventsName)} {
+      job_events_{join_path(run_folder, kEventsName)} {
   if (inotify_.get() < 0) throw IoError("chaos: the system gives no inotify", errno);
   const std::string above = parent_folder(run_folder);
   if (inotify_add_watch(inotify_.get(), above.c_str(), IN_CREATE | IN_MOVED_TO) < 0)

@@ -142,8 +142,12 @@ constexpr std::array kEffects = {
     Effect{"offload.path", uses_disk, "an [offload] setting of \"disk\""},
     Effect{"snapshot.every_steps", [](const Config& c) { return c.snapshot.mode == "copy"; },
            "snapshot.mode = \"copy\""},
+    Effect{"guard.state_hash_every", [](const Config& c) { return c.guard.state_hash != "off"; },
+           "guard.state_hash other than \"off\""},
     Effect{"guard.rollback_steps", rolls_back, kRollsBack},
-    Effect{"guard.max_rollbacks", rolls_back, kRollsBack},
+    Effect{"guard.max_rollbacks",
+           [](const Config& c) { return rolls_back(c) || c.guard.state_hash == "act"; },
+           "guard.loss_spike, grad_norm, update_size or state_hash = \"act\""},
 };
 
 // Read and checked by every program so far, and used by none.

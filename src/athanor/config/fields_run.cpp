@@ -62,11 +62,21 @@ std::vector<Field<Config>> run_fields() {
       {"guard", "damaged_data", "what ids outside of the vocabulary in the data do: off, act",
        "off ends the run. act leaves out the sequence, which decisions.jsonl records with file and offset.",
        at<&C::guard, &G::damaged_data>, one_of({"off", "act"})},
+      {"guard", "state_hash", "what replicas whose weights or optimizer state differ do: off, warn, act",
+       "A bit that flipped in the memory of one rank stays there. act goes back to a snapshot or checkpoint "
+       "on which all agreed, and runs the steps since again. Three replicas tell which one is wrong. On the "
+       "CPU.",
+       at<&C::guard, &G::state_hash>, one_of({"off", "warn", "act"})},
+      {"guard", "state_hash_every", "steps between two comparisons of the replicas' state",
+       "One read of the state, or nothing with snapshot.mode = \"slots\". Every checkpoint is compared, too.",
+       at<&C::guard, &G::state_hash_every>, at_least(1)},
       {"guard", "rollback_steps", "steps that act undoes, and whose batches it leaves out",
        "1 costs nothing where a snapshot holds the step before; more go back to a checkpoint.",
        at<&C::guard, &G::rollback_steps>, at_least(1)},
       {"guard", "max_rollbacks", "times that act goes back before the guard only warns",
-       "Counted from the start of the process.", at<&C::guard, &G::max_rollbacks>, at_least(1)},
+       "Counted from the start of the process. With state_hash the run ends then, since its state is "
+       "damaged.",
+       at<&C::guard, &G::max_rollbacks>, at_least(1)},
       {"launch", "min_ranks", "fewest ranks that a run goes on with when one of them cannot be kept",
        "A rank that fails again and again is given up as long as so many remain; then the run ends. On one "
        "node.",

@@ -40,7 +40,9 @@ struct GuardConfig {
   std::string update_size = "warn";
   std::string not_finite = "act";
   std::string damaged_data = "act";  // off, act
-  int64_t rollback_steps = 1;        // that act undoes, and whose batches it leaves out
+  std::string state_hash = "warn";
+  int64_t state_hash_every = 10;  // steps
+  int64_t rollback_steps = 1;     // that act undoes, and whose batches it leaves out
   int64_t max_rollbacks = 3;
 };
 

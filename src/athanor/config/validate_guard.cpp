@@ -15,6 +15,7 @@ void check_guard(const Config& config) {
   check_one("guard.loss_spike", guard.loss_spike);
   check_one("guard.grad_norm", guard.grad_norm);
   check_one("guard.update_size", guard.update_size);
+  check_one("guard.state_hash", guard.state_hash);
   require(
       !acts(guard.grad_norm) || config.local_sgd.sync_interval == 0, config, "guard.grad_norm",
       "got 'act' with local_sgd.sync_interval = {}, expected off or warn: each replica group has a norm of "
@@ -22,6 +23,8 @@ void check_guard(const Config& config) {
       config.local_sgd.sync_interval);
   require(!acts(guard.update_size) || config.train.device != "cuda", config, "guard.update_size",
           "got 'act' with train.device = \"cuda\", expected off or warn: updates are measured on the CPU");
+  require(!acts(guard.state_hash) || config.train.device != "cuda", config, "guard.state_hash",
+          "got 'act' with train.device = \"cuda\", expected off or warn: states are compared on the CPU");
 }
 
 }  // namespace athanor::config

@@ -65,6 +65,7 @@ class AgentLink {
   void begun(const Begun& begun) { say(begun, Delivery::certain); }
   void saved(const Saved& saved) { say(saved, Delivery::certain); }
   void progress(const Progress& progress) { say(progress, Delivery::droppable); }
+  void event(const Event& event) { say(event, Delivery::certain); }
   void farewell(const Farewell& farewell) { say(farewell, Delivery::certain); }
 
   std::string ended_because() const;  // of End, or why the connection was lost; "": neither

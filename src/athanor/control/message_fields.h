@@ -73,6 +73,14 @@ class Fields {
       refuse(key, fmt::format("got {}, expected {} to {}", value.dump(), least, most));
     return value.get<int64_t>();
   }
+  // Of -1 (nothing to say) upwards.
+  double real(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_number()) refuse(key, fmt::format("got {}, expected a number", value.type_name()));
+    const double got = value.get<double>();
+    if (!(got >= -1.0)) refuse(key, fmt::format("got {}, expected -1 or more", got));
+    return got;
+  }
   std::string text(const char* key, size_t most = kTextBytes) const {
     const Json& value = at(key);
     if (!value.is_string()) refuse(key, fmt::format("got {}, expected a text", value.type_name()));

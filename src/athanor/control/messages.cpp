@@ -39,6 +39,16 @@ Json to_json(const Progress& m) {
           {"kind", name_of(m.kind)},
           {"count", m.count}};
 }
+Json to_json(const Event& m) {
+  return {{"message", "event"},
+          {"event", cut(m.what.event)},
+          {"step", m.what.step},
+          {"rank", m.what.rank},
+          {"cause", cut(m.what.cause)},
+          {"detect_seconds", m.what.detect_seconds},
+          {"recover_seconds", m.what.recover_seconds},
+          {"lost_steps", m.what.lost_steps}};
+}
 Json to_json(const Farewell& m) {
   return {{"message", "farewell"},
           {"status", name_of(m.status)},
@@ -129,6 +139,14 @@ WorkerMessage decode_worker_message(std::string_view text) {
                     .step = fields.number("step", 0, kMost),
                     .kind = fields.one_of<ProgressKind>("kind", kKinds),
                     .count = fields.number("count", 0, kMost)};
+  if (name == "event")
+    return Event{{.event = fields.text("event"),
+                  .step = fields.number("step", -1, kMost),
+                  .rank = static_cast<int>(fields.number("rank", -1, kRanksLimit - 1)),
+                  .cause = fields.text("cause"),
+                  .detect_seconds = fields.real("detect_seconds"),
+                  .recover_seconds = fields.real("recover_seconds"),
+                  .lost_steps = fields.number("lost_steps", -1, kMost)}};
   if (name == "farewell")
     return Farewell{.status = fields.one_of<Status>("status", kStatuses),
                     .cause = fields.one_of<Cause>("cause", kCauses),

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "athanor/base/namespaces.h"
+#include "athanor/observe/event_log.h"
 
 namespace athanor::control {
 
@@ -69,6 +70,13 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
+// Something that rank 0 has seen and the launcher has not: an act of a guard, a checkpoint. Its time and generation are
+// the launcher's.
+struct Event {
+  observe::RunEvent what{};
+  bool operator==(const Event&) const = default;
+};
+
 enum class Status { finished, interrupted, failed };
 // Of a failure. `peer`: another rank, or the group that broke.
 enum class Cause { none, config, error, not_finite, io, peer };
@@ -114,7 +122,7 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Farewell>;
+using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell>;
 using AgentMessage = std::variant<Meet, Stop, End>;
 
 std::string encode(const WorkerMessage& message);

@@ -44,6 +44,7 @@ struct Training {
            const TrainingOptions& options);
   const Layout& layout() const { return declared_.layout; }
   const Groups& groups() const { return declared_.groups; }
+  SnapshotSlots* slots() const { return declared_.step.slots; }  // null: no snapshots
   // Overrides PassOptions::pack_weights: for a memory plan that simulates fewer micro-batches than the step has.
   void pack_weights(bool once_a_step) { declared_.step.pass.pack_weights = once_a_step; }
   // Allocates parameters, optimizer state and gradient buckets; offloaded ones in files made by `env`. Then there is a

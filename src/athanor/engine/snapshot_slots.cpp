@@ -7,6 +7,7 @@
 
 #include "athanor/base/block_checksum.h"
 #include "athanor/base/check.h"
+#include "athanor/base/hash.h"
 
 namespace athanor::engine {
 namespace {
@@ -173,6 +174,11 @@ void SnapshotSlots::commit(const TrainState& state, bool masters_changed) {
     copying_ = std::async(std::launch::async, finish);
   else
     finish();
+}
+
+uint64_t SnapshotSlots::checksum(size_t tensor) const {
+  const std::span<const uint64_t> blocks = writer_->held_checksums(newest_, tensor);
+  return hash64(blocks.data(), blocks.size_bytes());
 }
 
 std::vector<int64_t> SnapshotSlots::steps() {

@@ -79,6 +79,9 @@ class SnapshotSlots final : public StateHome {
   // Of the steps that are whole, the newest first: TrainState and values, valid until the next begin().
   std::vector<int64_t> steps();
   int slot_of(int64_t step);
+  // Mode `slots`: each step's block checksums are there, and checksum() is one over those of a tensor, of the newest step.
+  bool has_checksums() const { return writer_.has_value() && !copies() && newest_ >= 0; }
+  uint64_t checksum(size_t tensor) const;
   int64_t generation_of(int64_t step) { return writer_ ? writer_->generation(slot_of(step)) : 0; }
   bool is_out_of_place(const std::string& name) const { return find(name) >= 0; }
   TrainState state_of(int64_t step);

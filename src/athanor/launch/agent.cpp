@@ -34,9 +34,10 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
     : options_(options),
       control_(options.control && (options.world_size == 0 || options.world_size == options.num_ranks)),
       output_(options.num_ranks, options.write),
-      events_(*options.env, [this](const std::string& why) { act(Say{why}); }),
+      record_(*options.env, this_place(), [this](const std::string& why) { act(Say{why}); }),
       master_(master_options()),
-      processes_(output_) {
+      processes_(output_),
+      watch_({.kill_ns = options.stopped_ms * 1'000'000}) {
   if (control_) {
     job_ = random_job();
     pulse_.emplace();
@@ -71,8 +72,10 @@ LaunchResult AgentLoop::run() {
     wait_for_something();
     const int64_t now = now_ns();
     output_.flush(now);
+    look_at_ranks(now);
     if (now >= master_.next_tick_ns()) master_.tick(now);
     act();
+    if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
   }
   processes_.end_output();
   return conclude();
@@ -84,9 +87,10 @@ void AgentLoop::wait_for_something() {
   if (reception_) reception_->add_polled(polled);
   if (desk_) desk_->add_polled(polled);
   master_.add_polled(polled);
-  int64_t timeout_ns = master_.next_tick_ns();
+  int64_t timeout_ns = std::min(master_.next_tick_ns(), record_.next_ns());
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
   if (output_.holds()) timeout_ns = std::min(timeout_ns, kTickNs);
+  if (control_) timeout_ns = std::min(timeout_ns, kLookNs);
   poll(polled.data(), polled.size(),
        timeout_ns == kNeverNs ? -1 : static_cast<int>(timeout_ns / 1'000'000 + 1));
   const int64_t seen_ns = now_ns();
@@ -151,12 +155,18 @@ void AgentLoop::take_packets(int worker, int most) {
 
 void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   const int64_t now = now_ns();
+  if (const auto* event = std::get_if<Event>(&message)) {  // nothing is decided by it
+    JobEvent told = event->what;
+    told.generation = master_.generation();
+    return record_.add(told);
+  }
+  if (const auto* progress = std::get_if<Progress>(&message)) watch_.progress(progress->step, now);
   const auto* begun = std::get_if<Begun>(&message);
   if (begun != nullptr && begun->in_place) keep_slots_of_last(begun->generation);
   if (!std::holds_alternative<Hello>(message)) master_.said(worker, message, now);
   if (begun != nullptr) {
     act();
-    events_.open(begun->run_folder);
+    record_.begun(begun->run_folder);
     tell_begun(*begun);
     try {
       open_run(begun->run_folder);
@@ -176,7 +186,9 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   process.reap();
   one.channel.reset();
   const int rank = one.rank;
-  const std::string how = process.ending();
+  watch_.forget(rank);
+  std::string how = process.ending();
+  if (const auto killed = killed_because_.extract(worker); !killed.empty()) how = killed.mapped();
   master_.exited(worker,
                  {.exit_code = process.exit_code(),
                   .signal_number = process.signal_number(),
@@ -190,7 +202,10 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
 // Nobody waits for a master, unless something happens to a rank meanwhile.
 void AgentLoop::tell_replaced(const std::string& why) {
   act(Say{fmt::format("the master of the job {}: another one takes up from its journal", why)});
-  events_.add({.event = "master", .cause = why});
+  record_.add({.event = "master",
+               .step = master_.step(),
+               .generation = master_.generation(),
+               .cause = fmt::format("the master {}", why)});
 }
 
 LaunchResult AgentLoop::conclude() {
@@ -198,8 +213,10 @@ LaunchResult AgentLoop::conclude() {
   if (!memories_.empty())
     if (const auto failure = memories_.rbegin()->second.segment.failure()) blamed = failure->rank;
   LaunchResult result = result_of(master_.verdict(blamed), output_);
-  events_.add(
+  record_.add(
       {.event = "end", .step = master_.step(), .generation = master_.generation(), .cause = summary(result)});
+  record_.finish(result.exit_code, summary(result), master_.status(now_ns()).goodput);
+  result.run_folder = record_.begun_in();
   return result;
 }
 

@@ -17,12 +17,16 @@
 //   killed when the agent dies, however it dies.
 // - Failure: a rank fails by a signal or an exit code other than 0 and 75 (interrupted, saved). The other ranks throw
 //   PeerLost at once.
+// - Stopped: a rank whose process is stopped while nobody makes progress is named, and killed if that lasts
+//   (progress_watch.h). SIGTSTP to the launcher blames nobody.
 // - Signals: the first of stop_signals() (stop_requests.h) is passed on to every rank; a second one kills all ranks.
 //   SIGTSTP stops the ranks, too. These signals are blocked in the calling thread while run_agent() runs.
 // - Output: rank 0 has the agent's standard output, and its standard error if `terminal`; otherwise rank 0's standard
 //   error goes to `write` unchanged. Lines of other ranks' standard error go to `write` as "[rank 2] line", once if
 //   several ranks wrote the same ("[ranks 1-3] line"), and not at all if rank 0 wrote it, too. Their standard output is
-//   dropped. What happens to ranks is a line of its own, and one in events.jsonl of the run's folder (event_log.h).
+//   dropped. What happens to ranks is a line of its own, and one in events.jsonl of the run's folder (job_record.h).
+// - Master: what is decided, and the count of lost time, is the Master's, in a process of its own that may die at any time
+//   (master_front.h). Its answers are acted on whole or not at all, so no line is written twice or torn by its death.
 // - Operator: launcher.json in the run's folder (job_file.h) says where the agent listens to its operator
 //   (operator_desk.h). It keeps other launchers from the run: Error.
 //
@@ -55,8 +59,9 @@ struct LaunchOptions {
   std::string run_folder;            // as far as it is known; else from the ranks, when they begin
   // Why the job cannot go on with that many ranks; "": it can.
   std::function<std::string(int num_ranks)> refuse_size = [](int) { return std::string(); };
-  int64_t grace_ms = 5'000;  // for ranks that have to end, or to come back from a world that broke
-  bool terminal = false;     // rank 0 draws on a terminal: its standard error is not captured
+  int64_t grace_ms = 5'000;     // for ranks that have to end, or to come back from a world that broke
+  int64_t stopped_ms = 10'000;  // a rank that is stopped so long, or 20 median steps, is killed
+  bool terminal = false;        // rank 0 draws on a terminal: its standard error is not captured
   std::function<void(std::string_view bytes)> write = [](std::string_view) {};
   std::function<int64_t()> clock = now_ns;  // which tells a second signal from the first
   Env* env = &system_env();                 // for events.jsonl

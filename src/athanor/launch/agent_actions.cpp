@@ -60,6 +60,7 @@ void AgentLoop::act(const FormWorld& form) {
     master_.failed(fmt::format("generation {}: {}", form.generation, error.what()), now_ns());
     return;
   }
+  watch_.formed();
   const GenerationMemory& memory = memories_.at(form.generation);
   for (int rank = 0; rank < size; ++rank) {
     const FormWorld::Member& member = form.members[static_cast<size_t>(rank)];

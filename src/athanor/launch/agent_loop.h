@@ -1,5 +1,6 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
-// decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants.
+// decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
+// agent_watch.cpp what becomes of ranks that are stopped.
 // Thread rule: one thread.
 #pragma once
 
@@ -11,11 +12,12 @@
 
 #include "athanor/control/pulse.h"
 #include "athanor/launch/agent.h"
-#include "athanor/launch/event_log.h"
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
+#include "athanor/launch/job_record.h"
 #include "athanor/launch/master_front.h"
 #include "athanor/launch/operator_desk.h"
+#include "athanor/launch/progress_watch.h"
 #include "athanor/launch/rank_output.h"
 #include "athanor/launch/rank_processes.h"
 #include "athanor/launch/reception.h"
@@ -50,7 +52,7 @@ class AgentLoop {
   void act(const SendToWorker& send);
   void act(const SignalWorker& signal);
   void act(const Say& say);
-  void act(const JobEvent& event) { events_.add(event); }
+  void act(const JobEvent& event) { record_.add(event); }
 
   // agent_operator.cpp
   void take_requests();
@@ -64,6 +66,10 @@ class AgentLoop {
   void tell_saved(const control::Saved& saved);
   void open_run(const std::string& run_folder);
 
+  // agent_watch.cpp
+  void look_at_ranks(int64_t now_ns);
+  void tell(const StoppedRank& found, int worker);
+
   WorkerCommand command_of(int rank, int worker) const;
   void send(int worker, const AgentMessage& message, const std::vector<int>& descriptors = {});
   LaunchResult conclude();
@@ -72,7 +78,7 @@ class AgentLoop {
   bool control_;  // else all is in the environment
   SignalsBlocked signals_;
   RankOutput output_;
-  EventLog events_;
+  JobRecord record_;
   std::optional<Reception> reception_;
   MasterFront master_;
   StopRequests requests_;
@@ -91,6 +97,8 @@ class AgentLoop {
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
   RankProcesses processes_;
+  ProgressWatch watch_;
+  std::map<int, std::string> killed_because_;  // by worker
 };
 
 }  // namespace athanor::launch

@@ -1,6 +1,5 @@
 // Of the agent's loop: what the operator wants.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <utility>
@@ -17,10 +16,11 @@ using control::Refused;
 using control::Working;
 
 void AgentLoop::open_run(const std::string& run_folder) {
-  char host[256] = "";
-  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  record_.open(run_folder);
   if (run_folder_.empty()) run_folder_ = run_folder;
-  job_file_.take(run_folder, {.pid = getpid(), .host = host, .socket = desk_ ? desk_->path() : ""});
+  JobPlace place = this_place();
+  place.socket = desk_ ? desk_->path() : "";
+  job_file_.take(run_folder, place);
 }
 
 void AgentLoop::take_requests() {

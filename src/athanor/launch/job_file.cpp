@@ -45,6 +45,12 @@ std::optional<JobPlace> read_place(int fd) {
 
 }  // namespace
 
+JobPlace this_place() {
+  char host[256] = "";
+  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  return {.pid = getpid(), .host = host};
+}
+
 JobFile::~JobFile() {
   if (file_.get() >= 0) unlink(path_.c_str());
 }

@@ -24,6 +24,7 @@ struct JobPlace {
   int64_t pid = 0;
   std::string host{}, socket{};
 };
+JobPlace this_place();  // of this process, without a socket
 
 class JobFile {
  public:

@@ -14,6 +14,7 @@ struct LaunchResult {
   int failed_rank = -1;  // among the ranks of this host, from 0
   std::string message;   // "rank 1 was killed by signal 9 (SIGKILL)"
   std::string hint;
+  std::string run_folder{};  // where report.json is; "": no world has begun under an agent
 };
 
 // Writes what `output` holds.

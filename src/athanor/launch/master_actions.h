@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "athanor/control/messages.h"
+#include "athanor/observe/event_log.h"
 
 namespace athanor::launch {
 
@@ -65,16 +66,8 @@ struct Say {
   bool operator==(const Say&) const = default;
 };
 
-// A line of events.jsonl (event_log.h). Negative numbers: nothing to say.
-struct JobEvent {
-  std::string event;  // start, failure, restart, recovered, shrink, grow, snapshot, rollback, stop, end
-  int64_t step = -1, generation = -1;
-  int rank = -1;
-  std::string cause{};
-  double detect_seconds = -1.0, recover_seconds = -1.0;
-  int64_t lost_steps = -1;
-  bool operator==(const JobEvent&) const = default;
-};
+// A line of events.jsonl.
+using JobEvent = observe::RunEvent;
 
 using MasterAction = std::variant<StartWorker, FormWorld, BreakWorld, LeaveWorld, ReleaseSlots, SendToWorker,
                                   SignalWorker, Say, JobEvent>;

@@ -62,12 +62,6 @@ int whole(const Fields& fields, const char* key, int64_t least = 0) {
   return static_cast<int>(fields.number(key, least, kMostInt));
 }
 
-double seconds(const Fields& fields, const char* key) {
-  const Json& value = fields.at(key);
-  if (!value.is_number()) fields.refuse(key, "expected a number");
-  return value.get<double>();
-}
-
 FormWorld read_form(const Fields& fields) {
   FormWorld form{
       .generation = fields.number("generation", 0, kMost),
@@ -115,8 +109,8 @@ MasterAction decode_action(std::string_view text) {
                     .generation = fields.number("generation", -1, kMost),
                     .rank = whole(fields, "rank", -1),
                     .cause = fields.text("cause"),
-                    .detect_seconds = seconds(fields, "detect_seconds"),
-                    .recover_seconds = seconds(fields, "recover_seconds"),
+                    .detect_seconds = fields.real("detect_seconds"),
+                    .recover_seconds = fields.real("recover_seconds"),
                     .lost_steps = fields.number("lost_steps", -1, kMost)};
   fields.refuse("message", "which no master sends");
 }

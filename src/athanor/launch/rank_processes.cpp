@@ -31,6 +31,13 @@ std::optional<int> RankProcesses::worker_of(int64_t process) const {
   return std::nullopt;
 }
 
+std::vector<int> RankProcesses::running() const {
+  std::vector<int> workers;
+  for (const auto& [worker, one] : processes_)
+    if (one.process.running()) workers.push_back(worker);
+  return workers;
+}
+
 void RankProcesses::signal_all(int number) const {
   for (const auto& [worker, one] : processes_) one.process.signal(number);
 }

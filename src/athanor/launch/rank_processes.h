@@ -37,6 +37,7 @@ class RankProcesses {
   RankProcess* find(int worker);                        // null: there is none
   std::optional<int> worker_of(int64_t process) const;  // of those that run
   void signal_all(int number) const;
+  std::vector<int> running() const;  // workers
 
   std::vector<int> add_polled(std::vector<pollfd>& polled) const;
   void read_output(RankProcess& one);  // everything that is there now

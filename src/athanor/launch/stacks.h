@@ -37,6 +37,7 @@ struct ProcessStacks {
   std::string refused = {};               // why there are no stacks; "": there are
 };
 
+char process_state(pid_t process);  // of its main thread; '?': it is gone
 // What /proc says alone.
 ProcessStacks thread_states(pid_t process);
 ProcessStacks take_stacks(pid_t process, int64_t limit_ms);

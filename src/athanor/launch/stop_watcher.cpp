@@ -30,10 +30,11 @@ StopWatcher::StopWatcher(StopWatcherOptions options) : options_(std::move(option
 StopWatcher::~StopWatcher() {
   eventfd_write(end_.get(), 1);
   thread_.join();
-  // A repetition that comes late asks for nothing new, so it must not kill a process that has saved and ends.
+  // A signal that comes late asks for nothing new, so it must not kill a process that has saved and ends. A launcher
+  // signals its ranks one after the other: a rank may have ended with those before it already.
   signalfd_siginfo info;
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) continue;
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  if (!options_.under_launcher) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 void StopWatcher::watch() {

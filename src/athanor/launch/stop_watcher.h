@@ -6,7 +6,8 @@
 //   io.stop = &watcher.requested();
 //
 // Make the watcher before any other thread: it blocks the signals in the constructing thread and so in every thread
-// started later. The destructor unblocks them. The callbacks run on the watcher's thread. Errors: IoError if the system
+// started later. The destructor unblocks them, but not under a
+// launcher, whose signal may come when the rank has ended with the others already. The callbacks run on the watcher's thread. Errors: IoError if the system
 // gives no descriptor. Thread rule: requested() from any thread.
 #pragma once
 

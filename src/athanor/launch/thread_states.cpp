@@ -27,6 +27,10 @@ char state_in(const std::string& stat) {
 
 }  // namespace
 
+char process_state(pid_t process) {
+  return state_in(text_of("/proc/" + std::to_string(process) + "/stat"));
+}
+
 ProcessStacks thread_states(pid_t process) {
   ProcessStacks stacks{.process = process};
   std::error_code gone;

@@ -10,6 +10,18 @@
 
 namespace athanor::observe {
 
+Report Report::list() {
+  Report report;
+  report.value_ = List();
+  return report;
+}
+
+Report Report::object() {
+  Report report;
+  report.value_ = Object();
+  return report;
+}
+
 Report& Report::operator[](std::string_view key) {
   if (std::holds_alternative<std::monostate>(value_)) value_ = Object();
   auto* object = std::get_if<Object>(&value_);

@@ -23,6 +23,10 @@
 
 namespace athanor::observe {
 
+// Of a run's folder: what a lone process or the launcher says of a run, and what rank 0 says to the launcher.
+constexpr const char* kReportName = "report.json";
+constexpr const char* kRunReportName = "report.run.json";
+
 class Report {
  public:
   Report() = default;
@@ -32,6 +36,9 @@ class Report {
   Report(std::string value) : value_(std::move(value)) {}
   template <typename Integer, typename = std::enable_if_t<std::is_integral_v<Integer>>>
   Report(Integer value) : value_(static_cast<int64_t>(value)) {}
+
+  static Report list();  // empty ones, which a value without elements is not
+  static Report object();
 
   Report& operator[](std::string_view key);
   void push_back(Report value);

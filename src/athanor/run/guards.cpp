@@ -95,17 +95,22 @@ void Guards::forget_after(int64_t step) {
     series.spread.forget_after(step);
     if (series.last_alarm > step) series.last_alarm = -1;
   }
+  agreed_step = std::min(agreed_step, step);
   last_lr_ = 0.0;  // that of the step before is not known
 }
 
 int64_t Guards::num_values() const {
-  int64_t count = num_rollbacks_ + (repeated_step_ >= 0 ? 1 : 0) + (decisions ? 1 : 0);
+  int64_t count =
+      num_rollbacks_ + (repeated_step_ >= 0 ? 1 : 0) + (decisions ? 1 : 0) + (agreed_step >= 0 ? 1 : 0);
   for (const auto& [name, series] : series_) count += std::ssize(series.spread.values());
   return count;
 }
 
 std::string Guards::text() const {
-  nlohmann::json json = {{"rollbacks", num_rollbacks_}, {"repeated_step", repeated_step_}};
+  nlohmann::json json = {{"rollbacks", num_rollbacks_},
+                         {"repeated_step", repeated_step_},
+                         {"agreed_step", agreed_step},
+                         {"disagreements", num_disagreements}};
   for (const auto& [name, series] : series_) {
     json["series"][name] = {{"last_alarm", series.last_alarm}, {"values", series.spread.values()}};
   }
@@ -119,6 +124,8 @@ void Guards::take(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     num_rollbacks_ = json.at("rollbacks").get<int64_t>();
     repeated_step_ = json.at("repeated_step").get<int64_t>();
+    agreed_step = json.at("agreed_step").get<int64_t>();
+    num_disagreements = json.at("disagreements").get<int64_t>();
     series_.clear();
     if (json.contains("series"))
       for (const auto& [name, one] : json.at("series").items()) {

@@ -50,6 +50,9 @@ class Guards {
   void repeat(int64_t step) { repeated_step_ = step; }
   bool is_repeated(int64_t step) const { return repeated_step_ == step; }
 
+  // Guard state_hash (engine/replicas/state_hashes.h): the newest step on whose state the replicas agreed, and how often they did not.
+  int64_t agreed_step = -1, num_disagreements = 0;
+
   // The run goes on after an earlier step, or in another phase.
   void forget_after(int64_t step);
   void forget_all() { series_.clear(); }

@@ -26,6 +26,7 @@ class LaunchedRendezvous final : public Rendezvous {
   std::optional<Meeting> next(const std::string& why) override;
   void begun(int64_t step, const std::string& run_folder, bool in_place) override;
   void committed(int64_t step) override;
+  void happened(const observe::RunEvent& event) override { link_.event({event}); }
   void saved(int64_t step, const std::string& path, const std::string& error) override;
   bool has_begun() const { return has_begun_; }  // a world of this process
 

@@ -24,15 +24,6 @@ constexpr int kOlderLogs = 15;
 constexpr int64_t kOpenEverySteps = 64;
 constexpr size_t kWorthDrawing = 8;  // steps
 
-// Replaces a file without waiting for the disk. A reader finds either the old file or the new one.
-void replace(Env& env, const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  const auto file = env.create(temporary);
-  file->append(text);
-  file->close();
-  env.rename(temporary, path);
-}
-
 std::string steps_text(int64_t first, int64_t last) {
   return first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
 }
@@ -137,7 +128,7 @@ void Recorder::write(const std::string& name, std::string text, bool is_safe) {
       if (is_safe)
         env_.write_atomically(file(name), text);
       else
-        replace(env_, file(name), text);
+        env_.replace(file(name), text);
     } catch (const Recoverable&) {
       unwritten_[name] = std::move(text);
     }
@@ -200,14 +191,14 @@ void Recorder::sync() {
 }
 
 void Recorder::report(const TrainReport& report) {
-  if (rank_ == 0) write("report.json", report.to_json());
+  if (rank_ == 0) write(report_name_, report.to_json());
 }
 
 void Recorder::renew(const TrainReport& report) {
   if (rank_ != 0) return;
   if (written_.valid() && written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
   finish_writing();
-  write("report.json", report.to_json(), /*is_safe=*/false);
+  write(report_name_, report.to_json(), /*is_safe=*/false);
 }
 
 std::vector<std::pair<std::string, int64_t>> Recorder::dropped() const {

@@ -23,6 +23,7 @@
 
 #include "athanor/observe/console.h"
 #include "athanor/observe/log.h"
+#include "athanor/observe/report.h"
 #include "athanor/observe/run_sink.h"
 #include "athanor/observe/side_output.h"
 #include "athanor/observe/whole_records.h"
@@ -36,6 +37,7 @@ class Recorder {
   // console may be null. The run's folder must exist.
   Recorder(Env& env, std::string folder, int rank, Console* console, std::vector<std::string> command_line);
 
+  void name_report(const char* name) { report_name_ = name; }  // else report.json
   // Opens the files of a run that goes on after `resumed_step` (0: a new one).
   void open(int64_t resumed_step, const std::string& resolved_config);
   // The run goes on after an earlier step: what was recorded of later ones is set aside, as at a start. Does nothing where
@@ -84,6 +86,7 @@ class Recorder {
   WholeRecords records_;
   std::string folder_;
   int rank_;
+  const char* report_name_ = kReportName;
   int64_t resumed_step_ = 0, last_step_ = 0;  // which the files go on after; the newest recorded
   Console* console_;
   std::vector<std::string> command_line_;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "athanor/comm/world.h"
+#include "athanor/observe/event_log.h"
 
 namespace athanor::run {
 
@@ -43,7 +44,8 @@ class Rendezvous {
   // The first snapshot of the newest world is whole on every rank: what is left of older ones is not needed any more.
   // `in_place`: the ranks go on in the slots that they had in the world before; the new ones are not used.
   virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/, bool /*in_place*/) {}
-  virtual void committed(int64_t /*step*/) {}  // a step is done
+  virtual void committed(int64_t /*step*/) {}                   // a step is done
+  virtual void happened(const observe::RunEvent& /*event*/) {}  // on rank 0, under a launcher
   // On rank 0: its checkpoint is written; or why it could not be.
   virtual void saved(int64_t /*step*/, const std::string& /*path*/, const std::string& /*error*/) {}
 };

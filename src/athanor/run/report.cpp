@@ -107,6 +107,10 @@ std::string TrainReport::to_json() const {
   report["planned_bytes"] = planned_bytes;
   report["resident_bytes"] = resident_bytes;
   report["digest"] = digest;
+  if (incidents) {
+    report["goodput"] = goodput;
+    incidents->put_into(report);
+  }
   if (failed_saves > 0) report["failed_saves"] = failed_saves;
   for (const auto& [what, times] : dropped) report["dropped"][what] = times;
   report["left_out_files"] = left_out.size();

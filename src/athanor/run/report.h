@@ -18,6 +18,7 @@
 #include "athanor/data/dataset.h"
 #include "athanor/engine/decisions.h"
 #include "athanor/evaluate/perplexity.h"
+#include "athanor/observe/incidents.h"
 #include "athanor/observe/metrics.h"
 
 namespace athanor::run {
@@ -55,7 +56,10 @@ struct TrainReport {
   std::string digest = {};                                        // of the final checkpoint
   int64_t failed_saves = 0;                                       // in this process; each was tried again
   std::vector<std::pair<std::string, int64_t>> dropped = {};      // what could not be written, and how often
-  std::vector<Dataset::Omission> left_out = {};                   // files skipped in the channels' folders
+  // Of a process that no launcher started; else the launcher knows.
+  std::optional<Incidents> incidents = {};
+  double goodput = 1.0;  // share of the time since the first step began that no incident took
+  std::vector<Dataset::Omission> left_out = {};  // files skipped in the channels' folders
 
   // Sets the medians of the measured steps, if any. peak_flops is 0 where unknown: then mfu is not set.
   void set_rates(std::vector<double> tokens_per_second, double flops_per_token, double peak_flops);

@@ -29,7 +29,7 @@ Run::Run(const Config& agreed, const Meeting& meeting, const TrainIo& train_io)
       world(meeting.world),
       slots_fd(-1),
       folder(config),
-      keeper(io.env, folder, world->rank() == 0),
+      keeper(io.env, folder, world->rank() == 0, io.is_launched),
       threads(threads_of_rank(config, io.ranks_of_processors)),
       pool(threads, [this](int thread) { bind_this_thread(io.placement.thread(thread)); }),
       queue(open_device(config, world->size(), io.cuda_plugin, &pool,
@@ -169,6 +169,12 @@ void Run::open(bool has_state, std::optional<int64_t> back_to) {
 
 void Run::open_recorder() {
   recorder.emplace(io.env, folder.path, world->rank(), io.console, io.command_line);
+  recorder->name_report(io.is_launched ? kRunReportName : kReportName);
+  if (world->rank() == 0)
+    events.emplace(io.env,
+                   io.is_launched ? RunEvents::Tell([this](const RunEvent& event) { happened(event); })
+                                  : RunEvents::Tell(),
+                   [this](const std::string& why) { recorder->warning(why); });
   std::set<std::string> said;
   for (const RunPhase& phase : phases) {
     for (const Dataset::Omission& omission : phase.data.left_out)
@@ -288,6 +294,7 @@ void Run::begin(const std::string& resolved_config) {
   else
     recorder->cut_back(state.step);
   if (world->rank() != 0) return;
+  if (is_first) events->begin(folder.path, state.step, generation);
   recorder->sync();  // what is written in the background
   decision_log_.emplace(io.env, folder, state.decisions);
   if (const int64_t count = decision_log_->num_abandoned(); count > 0)
@@ -307,6 +314,27 @@ void Run::tell_decisions() {
   if (is_new && decision_log_) recorder->write(kDecisionsName, decision_log_->text());
 }
 
+void Run::tell(RunEvent event) {
+  if (!events) return;
+  if (event.step < 0) event.step = state.step;
+  if (event.generation < 0) event.generation = generation;
+  events->tell(event);
+}
+
+void Run::report_incidents() {
+  if (!events || !events->is_lone()) return;
+  report.incidents = events->incidents();
+  report.goodput = events->goodput();
+}
+
+void Run::tell_went_back(const std::string& why) {
+  const int64_t undone = recorder ? recorder->last_step() - state.step : 0;
+  tell({.event = "guard",
+        .cause = why,
+        .recover_seconds = now_seconds() - went_back_at,
+        .lost_steps = std::max<int64_t>(undone, 0)});
+}
+
 void Run::write_report(const char* status) {
   report.status = status;
   report.steps = state.step;
@@ -318,6 +346,7 @@ void Run::write_report(const char* status) {
   report.set_resident_bytes();
   report.set_writer();
   report.dropped = recorder->dropped();
+  report_incidents();
   recorder->report(report);
 }
 
@@ -326,6 +355,7 @@ void Run::renew_report(double tokens_per_second) {
   report.tokens = state.tokens;
   report.decisions = state.decisions;
   report.tokens_per_second = tokens_per_second;
+  report_incidents();
   keeper.renew(report, *recorder);
 }
 
@@ -347,6 +377,13 @@ void Run::say_doubts() {
 }
 
 void Run::failed(const std::string& reason) noexcept {
+  try {
+    if (events && events->is_lone() && generation >= 0) {
+      tell({.event = "end", .cause = reason});
+      report_incidents();
+    }
+  } catch (...) {  // the error that ended the run is the one worth reporting
+  }
   keeper.failed(reason, report, recorder);
   if (!recorder || report.params == 0) return;  // the header was not shown yet: the error itself is enough
   report.status = "failed";

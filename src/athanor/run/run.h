@@ -21,6 +21,7 @@
 #include "athanor/config/phases.h"
 #include "athanor/data/dataset.h"
 #include "athanor/engine/state.h"
+#include "athanor/observe/run_events.h"
 #include "athanor/run/decision_log.h"
 #include "athanor/run/guards.h"
 #include "athanor/run/recorder.h"
@@ -64,6 +65,9 @@ struct Run {
   bool has_slots() const { return slots_fd >= 0; }
   void tell_decisions();  // after a step: those that it was the first to follow
   void say_doubts();
+  void tell(RunEvent event);                    // on rank 0; its step is the newest unless it names one
+  void tell_went_back(const std::string& why);  // the run goes on after steps that a guard has undone
+  void report_incidents();                      // where no launcher does
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace(int rank);
@@ -84,6 +88,7 @@ struct Run {
   // On rank 0, after each save; `error`: why it failed.
   std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
       [](int64_t, const std::string&, const std::string&) {};
+  std::function<void(const RunEvent& event)> happened = [](const RunEvent&) {};  // under a launcher
   Config config;
   TrainIo io;
   World* world;  // of the newest meeting
@@ -97,6 +102,7 @@ struct Run {
   Arena arena;
   std::vector<RunPhase> phases;
   std::optional<Recorder> recorder;
+  std::optional<RunEvents> events;  // of rank 0
   std::optional<SampleWriter> samples;
   TrainState state;
   std::vector<Decision>
@@ -106,6 +112,7 @@ struct Run {
   SaveSchedule saves;
   Guards guards;
   std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
+  double went_back_at = 0.0;           // and since when nothing has been trained
   int64_t saved_step = -1;
   bool saves_first = false;   // the next segment writes a checkpoint before its first step
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved

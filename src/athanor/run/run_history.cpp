@@ -4,6 +4,8 @@
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/checkpoint.h"
+#include "athanor/checkpoint/format/staged_folder.h"
+#include "athanor/observe/report.h"
 
 namespace athanor::run {
 namespace {
@@ -13,20 +15,26 @@ std::string committed_file(const RunFolder& folder) {
 }
 
 // The report, or nothing where it is missing, cut off or something else.
-nlohmann::json read_report(Env& env, const std::string& run_folder) {
+nlohmann::json read_report(Env& env, const std::string& run_folder, const std::string& name) {
   try {
-    const std::string path = join_path(run_folder, "report.json");
+    const std::string path = join_path(run_folder, name);
     if (env.exists(path)) return nlohmann::json::parse(env.read_text(path), nullptr, false);
   } catch (const Failure&) {  // as good as none
   }
   return nlohmann::json::value_t::discarded;
 }
 
+// Between two worlds no rank may hold the folder, and the run lives.
+bool has_launcher(const std::string& run_folder) {
+  return lock_holder(join_path(run_folder, "launcher.json")).has_value();
+}
+
 }  // namespace
 
 bool has_committed(Env& env, const RunFolder& folder) {
   if (env.exists(committed_file(folder))) return true;
-  const nlohmann::json report = read_report(env, folder.path);  // older versions wrote no committed.json
+  const nlohmann::json report =
+      read_report(env, folder.path, kReportName);  // older versions wrote no committed.json
   return report.is_object() && report.contains("digest") && report["digest"].is_string() &&
          !report["digest"].get<std::string>().empty();
 }
@@ -52,8 +60,13 @@ void check_may_begin(Env& env, const RunFolder& folder, const std::vector<std::s
                           folder.path));
 }
 
-std::optional<RunStatus> run_status(Env& env, const std::string& run_folder, bool holds_lock) {
-  const nlohmann::json report = read_report(env, run_folder);
+std::string last_report_name(Env& env, const std::string& run_folder) {
+  return env.exists(join_path(run_folder, kRunReportName)) ? kRunReportName : kReportName;
+}
+
+std::optional<RunStatus> run_status(Env& env, const std::string& run_folder, bool holds_lock,
+                                    const std::string& report_name) {
+  const nlohmann::json report = read_report(env, run_folder, report_name);
   if (!report.is_object()) return std::nullopt;
   const auto text = [&](const char* key) {
     return report.contains(key) && report[key].is_string() ? report[key].get<std::string>() : std::string();
@@ -66,7 +79,9 @@ std::optional<RunStatus> run_status(Env& env, const std::string& run_folder, boo
                   .host = text("host"),
                   .pid = number("pid"),
                   .steps = number("steps")};
-  if (found.status == "running" && (holds_lock || FolderLock::try_take(run_folder))) found.status = "dead";
+  if (found.status == "running" &&
+      (holds_lock || (!has_launcher(run_folder) && FolderLock::try_take(run_folder))))
+    found.status = "dead";
   return found;
 }
 

@@ -25,13 +25,17 @@ void forget_commits(Env& env, const RunFolder& folder);  // all checkpoints are 
 // would overwrite its history. `skipped`: why the existing checkpoints cannot be used.
 void check_may_begin(Env& env, const RunFolder& folder, const std::vector<std::string>& skipped);
 
+// report.run.json, where the newest process was a launcher's, else report.json.
+std::string last_report_name(Env& env, const std::string& run_folder);
+
 // The state of the process that trains or trained a run, from report.json.
 struct RunStatus {
-  std::string status;  // running, finished, interrupted, failed; dead: report "running", but the lock is free
+  std::string status;  // running, finished, interrupted, failed; dead: report "running", but nobody trains it
   std::string reason, host;
   int64_t pid = 0, steps = 0;
 };
 // None where there is no report. `holds_lock`: the caller holds the run's lock itself.
-std::optional<RunStatus> run_status(Env& env, const std::string& run_folder, bool holds_lock = false);
+std::optional<RunStatus> run_status(Env& env, const std::string& run_folder, bool holds_lock = false,
+                                    const std::string& report_name = "report.json");
 
 }  // namespace athanor::run

@@ -16,9 +16,9 @@ namespace {
 constexpr double kRenewSeconds = 1.0;
 
 // What a writer that died in the middle of replacing one of the run's small files left beside it.
-void remove_leftovers(Env& env, const RunFolder& folder) {
+void remove_leftovers(Env& env, const RunFolder& folder, const char* report) {
   for (const char* name : {"committed.json", "config.resolved.toml", "decisions.jsonl", "env.json",
-                           "loss.svg", "metrics.jsonl", "profile.json", "report.json"})
+                           "loss.svg", "metrics.jsonl", "profile.json", report})
     if (const std::string leftover = folder.file(std::string(name) + ".tmp"); env.exists(leftover))
       env.remove_all(leftover);
 }
@@ -37,7 +37,7 @@ void RunKeeper::take(Group& group) {
   // What a writer that died left behind, and what it had moved away, is put right before anyone looks.
   if (!is_first_ || has_it) return;
   stuck_ = rotate_checkpoints(env_, folder_.checkpoints(), /*keep=*/0);
-  remove_leftovers(env_, folder_);
+  remove_leftovers(env_, folder_, is_launched_ ? kRunReportName : kReportName);
 }
 
 bool RunKeeper::can_go_back(Group& group, int64_t step) const {
@@ -90,8 +90,9 @@ std::optional<TrainState> RunKeeper::find_state(Group& group, const Config& conf
     record(found->step);
   }
   // Asked by the only rank that writes the report: another one might find that of this start.
-  const auto before =
-      is_first_ && !is_begun_ ? run_status(env_, folder_.path, /*holds_lock=*/true) : std::nullopt;
+  const auto before = is_first_ && !is_begun_
+                          ? run_status(env_, folder_.path, /*holds_lock=*/true, last_report())
+                          : std::nullopt;
   if (before && before->status == "dead")
     recorder.message(
         fmt::format("the process that trained this run before (process {} on {}) died at step {}",
@@ -136,6 +137,13 @@ void RunKeeper::settle(int64_t keep, Recorder& recorder) {
   } catch (const IoError& error) {
     tell({fmt::format("old checkpoints stay: {}", error.what())}, recorder);
   }
+}
+
+// What rank 0 of an earlier launch has said is no newer than what this process says.
+void RunKeeper::begin() {
+  is_begun_ = true;
+  if (is_first_ && !is_launched_ && env_.exists(folder_.file(kRunReportName)))
+    env_.remove_all(folder_.file(kRunReportName));
 }
 
 void RunKeeper::renew(TrainReport& report, Recorder& recorder) {
@@ -187,10 +195,13 @@ TrainReport RunKeeper::idle_report(const TrainState& state, int64_t steps, int r
                 "weights are those of step {}",
                 steps, state.step, state.step)
           : fmt::format("step {} is done, train.steps is {}: nothing to do", state.step, steps));
-  const std::string path = folder_.file("report.json");
+  const std::string path = folder_.file(last_report());
   TrainReport report;
   if (const auto found = env_.exists(path) ? TrainReport::parse(env_.read_text(path)) : std::nullopt) {
-    if (found->status == "finished" || found->status == "interrupted") return *found;
+    // Of the report that others read a launcher that was killed may have left what it was before.
+    const auto shown = is_launched_ ? std::nullopt : run_status(env_, folder_.path, /*holds_lock=*/true);
+    const bool is_over = found->status == "finished" || found->status == "interrupted";
+    if (is_over && (!shown || shown->status != "dead")) return *found;
     report = *found;  // the previous process died after its last checkpoint
   }
   report.run_folder = folder_.path;

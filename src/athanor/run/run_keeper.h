@@ -28,8 +28,8 @@ namespace athanor::run {
 
 class RunKeeper {
  public:
-  RunKeeper(Env& env, const RunFolder& folder, bool is_first)
-      : env_(env), folder_(folder), is_first_(is_first) {}
+  RunKeeper(Env& env, const RunFolder& folder, bool is_first, bool is_launched = false)
+      : env_(env), folder_(folder), is_first_(is_first), is_launched_(is_launched) {}
 
   void take(Group& group);  // in each world
   // Whether there is a checkpoint of that step. Collective. Then set_aside_after() moves newer ones away, to `abandoned`.
@@ -60,7 +60,8 @@ class RunKeeper {
   // The run goes on after `step` at the latest: set_aside_after(), and checkpoint() is the newest that is left. Collective.
   void go_back_after(Group& group, int64_t step, Recorder& recorder);
 
-  void begin() { is_begun_ = true; }  // from here on this process writes report.json
+  void begin();  // from here on this process writes its report
+  std::string last_report() const { return last_report_name(env_, folder_.path); }
   void trains() { is_new_ = false; }  // the folder is kept even if the run fails
   // Rewrites the report to show that the run is alive and at which step; at most once a second.
   void renew(TrainReport& report, Recorder& recorder);
@@ -77,7 +78,7 @@ class RunKeeper {
 
   Env& env_;
   RunFolder folder_;
-  bool is_first_;
+  bool is_first_, is_launched_;
   std::optional<FolderLock> lock_;
   bool is_new_ = false, is_begun_ = false;
   std::string checkpoint_;

@@ -86,6 +86,12 @@ std::vector<HeldPart> Segment::held() const {
   const auto add = [&](int64_t generation, int64_t step) {
     held.push_back({{.generation = generation, .rank = group_.rank(), .size = group_.size()}, {step}});
   };
+  if (doubts_memory_) {
+    if (slots_ && slots_plan_.mode == SnapshotMode::slots)
+      for (const SlotReader& slot : SlotReader::whole({slots_memory_.get(), slots_plan_.size_bytes()}, {}))
+        add(slot.generation(), slot.step());
+    return held;
+  }
   if (training_->role->is_whole()) add(world_.generation(), run_.state.step);
   if (slots_)
     for (const int64_t step : slots_->steps()) add(slots_->generation_of(step), step);
@@ -147,6 +153,7 @@ void Segment::load_values(const Snapshot* snapshot) {
   } else {
     training_->initialize(config_.train.seed);
   }
+  if (snapshot == nullptr) run_.guards.agreed_step = run_.state.step;
 }
 
 // What does not lie in the slots is read from them.
@@ -256,6 +263,7 @@ void Segment::save(bool is_last) {
         run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
                                            run_.state.step, error.what()));
       if (group_.rank() == 0) run_.told_saved(run_.state.step, "", error.what());
+      run_.tell({.event = "checkpoint", .cause = fmt::format("could not be saved: {}", error.what())});
       return;
     }
     throw IoError(fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
@@ -267,6 +275,7 @@ void Segment::save(bool is_last) {
   run_.keeper.saved(path, run_.state.step);
   run_.recorder->message("saved " + path);
   if (group_.rank() == 0) run_.told_saved(run_.state.step, path, "");
+  run_.tell({.event = "checkpoint"});
 }
 
 void Segment::save_first() {

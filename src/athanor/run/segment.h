@@ -16,6 +16,7 @@
 
 #include "athanor/checkpoint/snapshot.h"
 #include "athanor/engine/memory_plan.h"
+#include "athanor/engine/replicas/state_hashes.h"
 #include "athanor/engine/setup.h"
 #include "athanor/run/run.h"
 #include "athanor/run/step_metrics.h"
@@ -77,10 +78,12 @@ class Segment {
   void save_first();  // as the operator asked
   // After a step that was not done: whether this segment can run it again.
   bool may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage);
-  void quarantine(const std::vector<DamagedToken>& damage);
-  void run_again_or_end(const std::string& not_finite);
+  std::string quarantine(const std::vector<DamagedToken>& damage);
+  std::string run_again_or_end(const std::string& not_finite);
   void tell_transient();  // a step that was run again is finite
   Guards::Verdict ask_guards(const StepResult& result, const StepMetrics& metrics);
+  // Whether replicas hold the same bits, as far as guard.state_hash acts on it: else back_to() is where they did.
+  bool states_agree();
   End run_steps();
   End serve();
 
@@ -99,7 +102,9 @@ class Segment {
   std::shared_ptr<std::byte> slots_memory_;
   std::unique_ptr<SnapshotSlots> slots_;  // null: no snapshots
   std::unique_ptr<Training> training_;
-  bool is_built_ = false;
+  std::optional<StateHashes> hashes_;
+  bool is_built_ = false, told_disagreement_ = false;
+  bool doubts_memory_ = false;  // of its snapshots only what is verified is good
   int64_t back_to_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/checkpoint/checkpoint.h"
@@ -28,7 +29,10 @@ TrainReport SegmentChain::train() {
         if (auto report = assemble()) return std::move(*report);
       begin();
       const Segment::End end = segment_->train();
-      if (end == Segment::End::back) back_to_ = segment_->back_to();
+      if (end == Segment::End::back) {
+        back_to_ = segment_->back_to();
+        run_->went_back_at = now_seconds();
+      }
       segment_->engine().role->settle();
       if (end == Segment::End::back) {
         go_back();
@@ -93,8 +97,8 @@ std::optional<TrainReport> SegmentChain::assemble() {
   }
   if (!run.bound) run.bind_thread();
   run.report.planned_bytes = static_cast<int64_t>(most_bytes(plans_));
-  if (!is_shown_ && run.state.step > 0 && run.io.env.exists(run.folder.file("report.json")))
-    run.report.restore(run.io.env.read_text(run.folder.file("report.json")));
+  if (!is_shown_ && run.state.step > 0 && run.io.env.exists(run.folder.file(run.keeper.last_report())))
+    run.report.restore(run.io.env.read_text(run.folder.file(run.keeper.last_report())));
   run.keeper.begin();
   run.write_report("running");
   group.barrier("memory");  // all ranks measure the free memory before any rank allocates
@@ -110,6 +114,7 @@ void SegmentChain::agree_on_run() {
     if (!note.empty() && io_.console != nullptr) io_.console->message(note);
     run_.emplace(agreed, *meeting_, io_);
     run_->committed = [this](int64_t step) { rendezvous_.committed(step); };
+    run_->happened = [this](const RunEvent& event) { rendezvous_.happened(event); };
     run_->told_saved = [this](int64_t step, const std::string& path, const std::string& error) {
       rendezvous_.saved(step, path, error);
     };
@@ -285,6 +290,7 @@ void SegmentChain::begin() {
     show_header(plan);
     run.say_doubts();
   }
+  if (!run.went_back_because.empty()) run.tell_went_back(run.went_back_because);
   run.begin(print_config(run.config));
   run.keeper.trains();
   const std::string why = run.went_back_because.empty() ? meeting_->why : run.went_back_because;
@@ -321,7 +327,9 @@ TrainReport SegmentChain::finish(Segment::End end) {
   run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
   if (run.saved_step == run.state.step && meeting_->world->rank() == 0)
     run.report.digest = Checkpoint::open(run.io.env, run.keeper.checkpoint()).digest();
-  run.write_report(end == Segment::End::interrupted ? "interrupted" : "finished");
+  const char* const status = end == Segment::End::interrupted ? "interrupted" : "finished";
+  if (run.events && run.events->is_lone()) run.tell({.event = "end", .cause = status});
+  run.write_report(status);
   run.recorder->finish(run.report, run.ending());
   return run.report;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/checkpoint/rank_lists.h"
@@ -33,18 +34,14 @@ std::vector<DamagedToken> parse_damage(const std::string& text) {
 }  // namespace
 
 bool Segment::may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage) {
-  if (undone.damaged)
-    quarantine(damage);
-  else
-    run_again_or_end(undone.undone);
+  run_.went_back_because = undone.damaged ? quarantine(damage) : run_again_or_end(undone.undone);
   back_to_ = run_.state.step;
-  run_.went_back_because = fmt::format("step {} runs again", run_.state.step + 1);
   double broken = training_->role->is_whole() ? 0.0 : 1.0;
   group_.all_reduce(&broken, 1, Dtype::f64, "values of the step before").wait();
   return broken == 0.0;
 }
 
-void Segment::run_again_or_end(const std::string& not_finite) {
+std::string Segment::run_again_or_end(const std::string& not_finite) {
   const int64_t step = run_.state.step + 1;
   const std::vector<std::string> of_ranks = gather_texts(peers(), not_finite, "not finite");
   const auto first = std::find_if(of_ranks.begin(), of_ranks.end(),
@@ -58,6 +55,7 @@ void Segment::run_again_or_end(const std::string& not_finite) {
                                     training_->tensors(), group_, training_->compute));
   run_.guards.repeat(step);
   run_.recorder->warning(what + ": the step runs again");
+  return what + ": the step runs again";
 }
 
 void Segment::tell_transient() {
@@ -69,7 +67,7 @@ void Segment::tell_transient() {
 }
 
 // Every rank has read micro-batches of its own, or the same as others.
-void Segment::quarantine(const std::vector<DamagedToken>& damage) {
+std::string Segment::quarantine(const std::vector<DamagedToken>& damage) {
   const int64_t step = run_.state.step + 1;
   std::set<std::tuple<std::string, int64_t>> found;
   std::vector<Decision> taken;
@@ -85,6 +83,41 @@ void Segment::quarantine(const std::vector<DamagedToken>& damage) {
         step, taken.size(), config_.train.global_batch_size, taken.front().why, most);
   run_.decisions = with_decisions(run_.decisions, taken);
   run_.guards.decisions = run_.decisions;
+  return fmt::format("{}: the step runs again without {}", taken.front().why,
+                     taken.size() == 1 ? "its sequence" : fmt::format("{} sequences", taken.size()));
+}
+
+// What went back is run again to the same bits, so it is no decision that a rerun would have to follow.
+bool Segment::states_agree() {
+  const std::string& setting = config_.guard.state_hash;
+  if (setting == "off" || layout_.servers > 0 || peers().size() == 1 || run_.queue->device() != Device::cpu)
+    return true;
+  const Span span(run_.io.trace, "state hashes", "step");
+  if (!hashes_) hashes_.emplace(*training_, peers());
+  const auto found = hashes_->compare();
+  const int64_t step = run_.state.step;
+  if (!found) {
+    run_.guards.agreed_step = step;
+    told_disagreement_ = false;
+    return true;
+  }
+  const std::string what = fmt::format("step {}: {}", step, found->text());
+  if (setting == "warn") {
+    if (!std::exchange(told_disagreement_, true))
+      run_.recorder->warning(what + "; guard.state_hash = \"act\" would go back to a state that is whole");
+    return true;
+  }
+  if (++run_.guards.num_disagreements > config_.guard.max_rollbacks)
+    fail(
+        "{}; the run went back guard.max_rollbacks = {} times for that: the memory of a rank cannot be "
+        "trusted",
+        what, config_.guard.max_rollbacks);
+  doubts_memory_ = true;
+  back_to_ = std::max<int64_t>(run_.guards.agreed_step, 0);
+  run_.recorder->warning(what);
+  run_.went_back_because =
+      fmt::format("replicas agreed at step {}: steps {} to {} run again", back_to_, back_to_ + 1, step);
+  return false;
 }
 
 Guards::Verdict Segment::ask_guards(const StepResult& result, const StepMetrics& metrics) {

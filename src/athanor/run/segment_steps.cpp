@@ -33,6 +33,7 @@ Segment::End Segment::train() {
 }
 
 Segment::End Segment::run_steps() {
+  if (run_.may_owe_save && !states_agree()) return End::back;
   if (is_asked_to_stop(run_.io, group_)) {
     if (run_.may_owe_save) save(/*is_last=*/true);
     return End::interrupted;
@@ -82,6 +83,12 @@ Segment::End Segment::run_steps() {
     if (!result.undone.empty()) {
       if (!may_run_again(result, damage)) return End::back;
       open_loader();
+      run_.tell({.event = "guard",
+                 .step = run_.state.step + 1,
+                 .cause = run_.went_back_because,
+                 .recover_seconds = run_.io.clock() - start,
+                 .lost_steps = 1});
+      run_.went_back_because.clear();
       continue;
     }
     const double seconds = run_.io.clock() - start;
@@ -132,8 +139,13 @@ Segment::End Segment::run_steps() {
     if (group_.size() == 1) attempt([&] { run_.world->all().throw_if_broken(); });  // no collective tells it
     if (broken) std::rethrow_exception(broken);
     check_step(result, metrics);
-    for (const std::string& line : verdict.warnings) run_.recorder->warning(line);
+    for (const std::string& line : verdict.warnings) {
+      run_.recorder->warning(line);
+      run_.tell({.event = "guard", .cause = line});
+    }
     if (verdict.first_undone) return End::back;
+    const bool saves = stop || done || run_.saves.is_due(run_.state.step);
+    if ((due(config_.guard.state_hash_every) || evaluates || saves) && !states_agree()) return End::back;
     run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);
     if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
     run_.renew_report(metrics.tokens_per_second);
@@ -141,7 +153,6 @@ Segment::End Segment::run_steps() {
     if (!result.applied)
       run_.recorder->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                          run_.state.step, run_.state.loss_scale.scale));
-    const bool saves = stop || done || run_.saves.is_due(run_.state.step);
     if (saves) save(/*is_last=*/stop || finished);
     // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
     // a request only in a step.

@@ -51,6 +51,8 @@ struct TrainIo {
   int rank_of_host = -1;  // local rank; -1: consecutive ranks, equally many on every host
   // Shared memory for the snapshots of this rank, held by whoever outlives it (base/shared_memory.h); -1: its own.
   int snapshot_fd = -1;
+  bool is_launched =
+      false;  // a launcher writes report.json and events.jsonl, and this process report.run.json
   int ranks_of_processors = 1;  // ranks on this rank's processors (run/processor_share.h)
   // A chain of phases made by hand: this run trains one phase of its config, from a checkpoint (or the newest of a run),
   // optimizer included. Both empty: all phases, from the start.

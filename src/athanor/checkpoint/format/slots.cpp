@@ -156,6 +156,12 @@ const std::byte* SlotWriter::held(int which, size_t tensor) const {
   return slot(which) + header(which).fixed.places.data + places_.at(tensor).data;
 }
 
+std::span<const uint64_t> SlotWriter::held_checksums(int which, size_t tensor) const {
+  const Place& place = places_.at(tensor);
+  const std::byte* all = slot(which) + header(which).fixed.places.checksums;
+  return {reinterpret_cast<const uint64_t*>(all + place.checksums), num_checksum_blocks(place.size_bytes)};
+}
+
 const std::byte* SlotWriter::committed(size_t tensor) const {
   check(newest_ >= 0, "snapshot: got a read of the last commit, expected a commit first");
   return held(newest_, tensor);

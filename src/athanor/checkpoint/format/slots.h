@@ -84,6 +84,8 @@ class SlotWriter {
   const std::byte* committed(size_t tensor) const;       // Error where there is no commit
   const std::byte* held(int slot, size_t tensor) const;  // of whatever step
 
+  std::span<const uint64_t> held_checksums(int slot, size_t tensor) const;  // of its blocks
+
   // Of the slot that is being written. All of a tensor's data and checksums have to be written.
   std::byte* data(size_t tensor) const;
   uint64_t* checksums(size_t tensor) const;

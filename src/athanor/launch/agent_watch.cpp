@@ -1,0 +1,54 @@
+// Of the agent's loop: ranks whose process is stopped are named, and killed where that lasts.
+#include <fmt/core.h>
+
+#include <csignal>
+#include <map>
+#include <vector>
+
+#include "athanor/launch/agent_loop.h"
+#include "athanor/launch/stacks.h"
+
+namespace athanor::launch {
+
+void AgentLoop::look_at_ranks(int64_t now_ns) {
+  if (!control_ || !watch_.wants_states(now_ns)) return;
+  std::vector<SeenState> states;
+  std::map<int, int> workers;  // by rank
+  for (const int worker : processes_.running()) {
+    const RankProcess& one = *processes_.find(worker);
+    states.push_back({one.rank, process_state(one.process.pid())});
+    workers[one.rank] = worker;
+  }
+  for (const StoppedRank& found : watch_.look(now_ns, states))
+    if (const auto worker = workers.find(found.rank); worker != workers.end()) tell(found, worker->second);
+}
+
+void AgentLoop::tell(const StoppedRank& found, int worker) {
+  const RankProcess& one = *processes_.find(worker);
+  const double seconds = static_cast<double>(found.stopped_ns) * 1e-9;
+  const std::string name = fmt::format("rank {}", options_.first_rank + found.rank);
+  if (found.what == StoppedRank::What::ended) {
+    act(Say{fmt::format("{} runs again after {:.1f} s", name, seconds)});
+    return;
+  }
+  if (found.what == StoppedRank::What::too_long) {
+    killed_because_[worker] = fmt::format("was stopped for {:.3g} s and killed", seconds);
+    one.process.signal(SIGKILL);
+    return;
+  }
+  const int64_t process = one.process.pid();
+  const bool is_traced = found.state == 't';
+  const std::string cause = is_traced ? "is held by a debugger" : "is stopped (by SIGSTOP or SIGTSTP)";
+  const std::string then =
+      is_traced ? "the others wait for it"
+                : fmt::format("kill -CONT {} lets it go on; else it is killed in {:.3g} s", process,
+                              static_cast<double>(watch_.limit_ns() - found.stopped_ns) * 1e-9);
+  act(Say{fmt::format("{} {}: {}", name, cause, then)});
+  record_.add({.event = "stopped",
+               .step = master_.step(),
+               .generation = master_.generation(),
+               .rank = found.rank,
+               .cause = fmt::format("process {} {}", process, cause)});
+}
+
+}  // namespace athanor::launch
