@@ -20,7 +20,7 @@
 #include "athanor/config/phases.h"
 #include "athanor/launch/agent.h"
 #include "athanor/launch/environment.h"
-#include "athanor/launch/master_process.h"
+#include "athanor/launch/master/master_process.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/variables.h"
 #include "athanor/layout/layout.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "athanor/launch/master_inputs.h"
+#include "athanor/launch/master/master_inputs.h"
 
 namespace athanor::tests {
 

@@ -1,5 +1,5 @@
 // A master that takes up from the journal decides as the one before would have; one that has been replaced is fenced.
-#include "athanor/launch/journal.h"
+#include "athanor/launch/master/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "athanor/base/error.h"
@@ -47,6 +48,43 @@ TEST(Journal, AMasterTakesUpAfterAnyInput) {
     EXPECT_TRUE(master.done());
     EXPECT_EQ(master.verdict({}).exit_code, 75);
   }
+}
+
+// A long run tells of its steps all the time; a master that takes up must not read them all.
+TEST(Journal, OfProgressTheNewestOfEachWorkerIsKept) {
+  const TemporaryFolder folder;
+  std::vector<MasterInput> told;
+  for (const MasterInput& input : life()) {
+    told.push_back(input);
+    const auto* said = std::get_if<WorkerSaid>(&input.what);
+    const auto* begun = said == nullptr ? nullptr : std::get_if<control::Begun>(&said->message);
+    if (begun == nullptr) continue;
+    for (int64_t step = begun->step + 1; step < begun->step + 250; ++step)
+      for (const int worker : {0, 1})
+        told.push_back({input.now_ns, WorkerSaid{worker, control::Progress{.generation = begun->generation,
+                                                                           .step = step,
+                                                                           .count = step}}});
+  }
+  Master live(life_options());
+  std::vector<std::string> last;
+  {
+    Journal journal(folder.path("journal"));
+    for (const MasterInput& input : told) {
+      journal.append(input);
+      last = decisions(live, input);
+    }
+  }
+  Journal journal(folder.path("journal"));
+  EXPECT_EQ(journal.size(), std::ssize(told));
+  const std::vector<MasterInput> kept = journal.inputs();
+  EXPECT_LE(kept.size(), 4 * life().size());
+  EXPECT_EQ(kept.back(), told.back());
+  Master master(life_options());
+  std::vector<std::string> again;
+  for (const MasterInput& input : kept) again = decisions(master, input);
+  EXPECT_EQ(again, last);
+  EXPECT_EQ(master.status(told.back().now_ns), live.status(told.back().now_ns));
+  EXPECT_EQ(master.step(), live.step());
 }
 
 TEST(Journal, AMasterThatComesBackIsFenced) {

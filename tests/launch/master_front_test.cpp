@@ -1,15 +1,18 @@
 // A master in a process of its own that is killed, or stopped, at any time decides as one that lives.
-#include "athanor/launch/master_front.h"
+#include "athanor/launch/master/master_front.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/launch/master/journal.h"
 #include "job_life.h"
 #include "support/places.h"
 #include "support/temporary_folder.h"
@@ -110,6 +113,73 @@ TEST(MasterFront, AMasterThatIsStoppedIsReplaced) {
   EXPECT_GE(front.replaced.size(), count / 7);
   EXPECT_THAT(front.replaced.at(0), HasSubstr("has not answered for 100 ms"));
   expect_the_end(front);
+}
+
+// A master's process without a front: one that nobody kills when another has taken over.
+class Serving {
+ public:
+  explicit Serving(const std::string& journal) {
+    auto [ours, theirs] = control::PacketChannel::pair();
+    WorkerCommand command;
+    command.arguments = {built("tests/launch_worker"), "master", std::to_string(theirs.fd())};
+    command.inherited_fds = {theirs.fd()};
+    process.emplace(command);
+    channel.emplace(std::move(ours));
+    channel->send(encode(ServeMaster{life_options(), journal}));
+  }
+  // The last packet of the answer; none: it has ended.
+  std::optional<Told> tell(int64_t number, const MasterInput& input) {
+    channel->send(encode(TellMaster{number, input}));
+    while (true) {
+      pollfd polled{channel->fd(), POLLIN, 0};
+      poll(&polled, 1, -1);
+      const auto packet = channel->receive();
+      if (channel->closed()) return std::nullopt;
+      if (!packet) continue;
+      if (auto told = decode_told(packet->text)) return told;
+    }
+  }
+  std::optional<Worker> process;
+  std::optional<control::PacketChannel> channel;
+};
+
+// As after a stop of any length: the epoch of the journal is another one.
+TEST(MasterFront, AMasterThatWasStoppedAndGoesOnIsFenced) {
+  const TemporaryFolder folder;
+  const std::vector<MasterInput> inputs = life();
+  Serving stopped(folder.path("journal"));
+  ASSERT_TRUE(stopped.tell(1, inputs[0]));
+  stopped.process->signal(SIGSTOP);
+  Serving next(folder.path("journal"));
+  const auto told = next.tell(2, inputs[1]);
+  ASSERT_TRUE(told);
+  stopped.process->signal(SIGCONT);
+  EXPECT_FALSE(stopped.tell(2, inputs[2])) << "its history would be another one";
+  stopped.process->reap();
+  EXPECT_EQ(stopped.process->exit_code(), 1);
+  EXPECT_EQ(next.tell(2, inputs[1]), told);
+  EXPECT_TRUE(next.tell(3, inputs[2]));
+  EXPECT_THAT(Journal(folder.path("journal")).inputs(),
+              ::testing::ElementsAreArray(inputs.begin(), inputs.begin() + 3));
+}
+
+TEST(MasterFront, WhoWaitsForAnAnswerWorksMeanwhile) {
+  const TemporaryFolder folder;
+  pid_t stopped = -1;
+  int times = 0;
+  MasterFront master({.master = life_options(),
+                      .command = {built("tests/launch_worker"), "master"},
+                      .folder = folder.path(""),
+                      .patience_ms = 600'000,
+                      .while_waiting = [&] {
+                        if (stopped > 0 && ++times == 2) kill(stopped, SIGCONT);
+                      }});
+  master.start(1);
+  stopped = static_cast<pid_t>(master.process());
+  kill(stopped, SIGSTOP);
+  master.stop(SIGTERM, false, 2);
+  EXPECT_GE(times, 2);
+  EXPECT_EQ(master.process(), stopped);
 }
 
 TEST(MasterFront, ProgressIsToldLater) {

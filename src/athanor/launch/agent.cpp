@@ -62,6 +62,7 @@ MasterFrontOptions AgentLoop::master_options() {
           .environment = options_.environment,
           .folder = control_ ? reception_->folder() : "",
           .signal_mask = signals_.before(),
+          .while_waiting = [this] { read_output(); },
           .on_replaced = [this](const std::string& why) { tell_replaced(why); }};
 }
 
@@ -197,6 +198,12 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
                  now_ns());
   act();  // the others are told before anything else is looked at
   tell_killed(worker, rank, how);
+}
+
+// A rank that writes much must not wait for a master that is silent.
+void AgentLoop::read_output() {
+  for (const int worker : processes_.running()) processes_.read_output(*processes_.find(worker));
+  output_.flush(now_ns());
 }
 
 // Nobody waits for a master, unless something happens to a rank meanwhile.

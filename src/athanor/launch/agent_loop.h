@@ -15,7 +15,7 @@
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
-#include "athanor/launch/master_front.h"
+#include "athanor/launch/master/master_front.h"
 #include "athanor/launch/operator_desk.h"
 #include "athanor/launch/progress_watch.h"
 #include "athanor/launch/rank_output.h"
@@ -39,6 +39,7 @@ class AgentLoop {
   void take_message(int worker, const WorkerMessage& message);
   void take_ending(int worker, int64_t seen_ns);
   MasterFrontOptions master_options();
+  void read_output();
   void tell_replaced(const std::string& why);
 
   // agent_actions.cpp

@@ -1,9 +1,9 @@
 // What a Master wants done, and the packets of master_process.h, as text.
 #include "athanor/control/message_fields.h"
 #include "athanor/control/packet_channel.h"
-#include "athanor/launch/master_process.h"
+#include "athanor/launch/master/master_process.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 namespace {
 
 using control::Fields;
@@ -227,4 +227,4 @@ Verdict decode_verdict(std::string_view text) {
           .hint = fields.text("hint")};
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

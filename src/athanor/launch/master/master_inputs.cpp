@@ -1,9 +1,9 @@
-#include "athanor/launch/master_inputs.h"
+#include "athanor/launch/master/master_inputs.h"
 
 #include "athanor/control/message_fields.h"
 #include "athanor/control/packet_channel.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 namespace {
 
 using control::Fields;
@@ -145,4 +145,4 @@ std::string tell(Master& master, const MasterInput& input) {
   return std::visit(Telling{master, input.now_ns}, input.what);
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

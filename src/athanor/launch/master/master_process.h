@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "athanor/control/packet_channel.h"
-#include "athanor/launch/master_inputs.h"
+#include "athanor/launch/master/master_inputs.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 
 void serve_master(control::PacketChannel channel);
 
@@ -65,4 +65,4 @@ std::optional<Told> decode_told(std::string_view text);
 std::string encode(const Verdict& verdict);
 Verdict decode_verdict(std::string_view text);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

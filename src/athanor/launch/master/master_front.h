@@ -6,9 +6,9 @@
 //   for (const MasterAction& action : master.take_actions()) { ... }
 //
 // Each input waits for its answer. A master that does not give it within patience_ms is killed; the next one takes up from the
-// journal and is told the same input: no decision is lost, none is taken twice. Ranks train meanwhile. Progress is told at
-// most every kProgressNs, with the next other input, or at the next tick. Errors: Error where one master after the other
-// fails. Thread rule: one thread; the process dies with it.
+// journal and is told the same input: no decision is lost, none is taken twice, and actions are given only when the whole
+// answer is there. Ranks train meanwhile. Progress is told at most every kProgressNs, with the next other input, or at the
+// next tick. Errors: Error where one master after the other fails. Thread rule: one thread; the process dies with it.
 #pragma once
 
 #include <poll.h>
@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "athanor/launch/master_process.h"
+#include "athanor/launch/master/master_process.h"
 #include "athanor/launch/worker.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 
-constexpr int64_t kProgressNs = 20'000'000;
+constexpr int64_t kProgressNs = 200'000'000;
 
 struct MasterFrontOptions {
   MasterOptions master{};
@@ -35,7 +35,8 @@ struct MasterFrontOptions {
   std::vector<std::string> environment{};
   std::string folder{};  // of the journal, which somebody else removes with all that is in it
   int patience_ms = 1'000;
-  sigset_t signal_mask{};  // of the process
+  sigset_t signal_mask{};                       // of the process
+  std::function<void()> while_waiting = [] {};  // called now and then where an answer takes long
   std::function<void(const std::string& why)> on_replaced = [](const std::string&) {};
 };
 
@@ -90,4 +91,4 @@ class MasterFront {
   int64_t progress_at_ns_ = kNeverNs;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

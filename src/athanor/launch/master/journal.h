@@ -1,5 +1,6 @@
 // The journal of a Master: every input that it was told, in a SQLite file, so that another process can take up where it was.
-// A master writes an input down before it decides anything by it.
+// A master writes an input down before it decides anything by it. Of what a worker has told of its progress only the newest
+// counts, so that is what is kept between two other inputs: the journal grows with what happens, not with the steps.
 //
 //   Journal journal(path);                                         // a new epoch: masters of older ones are fenced
 //   Master master(options);
@@ -15,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "athanor/launch/master_inputs.h"
+#include "athanor/launch/master/master_inputs.h"
 
 struct sqlite3;
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 
 class Journal {
  public:
@@ -30,7 +31,7 @@ class Journal {
 
   int64_t epoch() const { return epoch_; }  // from 1
   std::vector<MasterInput> inputs() const;
-  int64_t size() const { return size_; }  // how many inputs it has
+  int64_t size() const { return size_; }  // how many inputs it was told
   void append(const MasterInput& input);
 
  private:
@@ -43,6 +44,7 @@ class Journal {
   std::string path_;
   std::unique_ptr<sqlite3, Close> database_;
   int64_t epoch_ = 0, size_ = 0;
+  int64_t last_other_ = 0;  // the number of the last input that is no progress
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

@@ -1,4 +1,4 @@
-#include "athanor/launch/master_front.h"
+#include "athanor/launch/master/master_front.h"
 
 #include <fmt/core.h>
 
@@ -9,10 +9,11 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/file.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 namespace {
 
 constexpr int kMostReplaced = 5;  // for one request
+constexpr int64_t kLongWaitMs = 20;
 
 }  // namespace
 
@@ -67,7 +68,8 @@ std::string MasterFront::ask(const std::string& request,
         const int64_t left_ns = until_ns - now_ns();
         if (left_ns <= 0) throw Timeout(fmt::format("has not answered for {} ms", options_.patience_ms));
         pollfd polled{channel_->fd(), POLLIN, 0};
-        poll(&polled, 1, static_cast<int>(left_ns / 1'000'000 + 1));
+        const int64_t left_ms = left_ns / 1'000'000 + 1;
+        if (poll(&polled, 1, static_cast<int>(std::min(left_ms, kLongWaitMs))) == 0) options_.while_waiting();
       }
     } catch (const Failure& error) {
       why = error.what();
@@ -166,4 +168,4 @@ void MasterFront::look() {
   if (poll(&polled, 1, 0) > 0) replace("has ended");
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

@@ -1,16 +1,24 @@
-#include "athanor/launch/journal.h"
+#include "athanor/launch/master/journal.h"
 
 #include <fmt/core.h>
 #include <sqlite3.h>
 
 #include <cerrno>
+#include <variant>
 
 #include "athanor/base/check.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 namespace {
 
 constexpr int kBusyMs = 5'000;
+constexpr int kNobody = -1;
+
+// The worker whose progress it is.
+int progress_of(const MasterInput& input) {
+  const auto* said = std::get_if<WorkerSaid>(&input.what);
+  return said != nullptr && std::holds_alternative<control::Progress>(said->message) ? said->worker : kNobody;
+}
 
 [[noreturn]] void fail_sqlite(const std::string& path, sqlite3* database, int code) {
   const std::string why = database == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(database);
@@ -67,11 +75,14 @@ Journal::Journal(const std::string& path) : path_(path) {
   run("PRAGMA synchronous = OFF");  // a kill loses nothing that was handed to the system
   run("BEGIN IMMEDIATE");
   run("CREATE TABLE IF NOT EXISTS master (epoch INTEGER NOT NULL)");
-  run("CREATE TABLE IF NOT EXISTS inputs (number INTEGER PRIMARY KEY, input TEXT NOT NULL)");
+  run("CREATE TABLE IF NOT EXISTS inputs (number INTEGER PRIMARY KEY, progress_of INTEGER NOT NULL, input "
+      "TEXT "
+      "NOT NULL)");
   run("INSERT INTO master SELECT 0 WHERE NOT EXISTS (SELECT * FROM master)");
   run("UPDATE master SET epoch = epoch + 1");
   epoch_ = number("SELECT epoch FROM master");
-  size_ = number("SELECT COUNT(*) FROM inputs");
+  size_ = number("SELECT COALESCE(MAX(number), 0) FROM inputs");
+  last_other_ = number("SELECT COALESCE(MAX(number), 0) FROM inputs WHERE progress_of < 0");
   run("COMMIT");
 }
 
@@ -96,14 +107,22 @@ std::vector<MasterInput> Journal::inputs() const {
 
 void Journal::append(const MasterInput& input) {
   const std::string text = encode(input);
+  const int worker = progress_of(input);
   run("BEGIN IMMEDIATE");
   try {
     const int64_t now = number("SELECT epoch FROM master");
     check(now == epoch_, "journal: the master of epoch {} is fenced: that of epoch {} has taken over", epoch_,
           now);
-    Statement insert(path_, database_.get(), "INSERT INTO inputs VALUES (?, ?)");
+    if (worker != kNobody) {
+      Statement remove(path_, database_.get(), "DELETE FROM inputs WHERE number > ? AND progress_of = ?");
+      remove.bind(1, last_other_);
+      remove.bind(2, worker);
+      remove.step();
+    }
+    Statement insert(path_, database_.get(), "INSERT INTO inputs VALUES (?, ?, ?)");
     insert.bind(1, size_ + 1);
-    insert.bind(2, text);
+    insert.bind(2, worker);
+    insert.bind(3, text);
     insert.step();
   } catch (...) {
     sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
@@ -111,6 +130,7 @@ void Journal::append(const MasterInput& input) {
   }
   run("COMMIT");
   ++size_;
+  if (worker == kNobody) last_other_ = size_;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

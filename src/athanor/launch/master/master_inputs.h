@@ -18,6 +18,11 @@
 #include "athanor/launch/master.h"
 
 namespace athanor::launch {
+namespace master {}
+using namespace master;
+}  // namespace athanor::launch
+
+namespace athanor::launch::master {
 
 struct Started {
   bool operator==(const Started&) const = default;
@@ -73,4 +78,4 @@ MasterInput decode_input(std::string_view text);
 std::string encode(const MasterAction& action);
 MasterAction decode_action(std::string_view text);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master

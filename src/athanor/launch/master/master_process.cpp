@@ -1,11 +1,11 @@
-#include "athanor/launch/master_process.h"
+#include "athanor/launch/master/master_process.h"
 
 #include <poll.h>
 
 #include "athanor/base/check.h"
-#include "athanor/launch/journal.h"
+#include "athanor/launch/master/journal.h"
 
-namespace athanor::launch {
+namespace athanor::launch::master {
 namespace {
 
 using control::PacketChannel;
@@ -39,8 +39,7 @@ void send_all(PacketChannel& channel, const std::vector<std::string>& packets) {
 class Server {
  public:
   explicit Server(const ServeMaster& request) : journal_(request.journal), master_(request.options) {
-    int64_t number = 0;
-    for (const MasterInput& input : journal_.inputs()) answer(++number, input);
+    for (const MasterInput& input : journal_.inputs()) answer(journal_.size(), input);  // the last one counts
   }
 
   const std::vector<std::string>& take(const TellMaster& told) {
@@ -95,4 +94,4 @@ void serve_master(PacketChannel channel) {
   }
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::master
