@@ -44,9 +44,10 @@ class Fault {
   virtual void inject(JobHandle& job, const Draw& draw) const = 0;
   virtual Expectation expectation() const = 0;
 
-  // The negative control takes the protection off: by settings of the job, or by what it does to the run's folder before
-  // the same command goes on.
+  // The negative control takes the protection off: by settings of the job, by another strike, or by what it does to the
+  // run's folder before the same command goes on.
   virtual std::vector<std::string> control_settings() const { return {"launch.max_restarts=0"}; }
+  virtual void inject_unprotected(JobHandle& job, const Draw& draw) const { inject(job, draw); }
   virtual void spoil(const std::string& /*run_folder*/) const {}
 };
 

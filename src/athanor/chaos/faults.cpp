@@ -10,9 +10,9 @@
 namespace athanor::chaos {
 
 const std::vector<const Fault*>& all_faults() {
-  static const std::vector<const Fault*> all = {&kill_fault(),         &kill_several_fault(),
-                                                &kill_all_fault(),     &kill_again_fault(),
-                                                &nan_gradient_fault(), &stop_term_fault()};
+  static const std::vector<const Fault*> all = {
+      &kill_fault(),        &kill_several_fault(), &kill_all_fault(), &kill_again_fault(),
+      &kill_master_fault(), &nan_gradient_fault(), &stop_term_fault()};
   return all;
 }
 

@@ -10,6 +10,8 @@
 // | kill-all     | SIGKILL to all ranks at once                             | the same                  | max_restarts = 0    |
 // | kill-again   | SIGKILL to a second rank while the first one's recovery  | the same                  | max_restarts = 0    |
 // |              | goes on                                                  |                           |                     |
+// | kill-master  | SIGKILL to the master of the job                         | the ranks train on        | its journal is      |
+// |              |                                                          |                           | removed before that |
 // | nan-gradient | NaN in a gradient of one rank                            | the step runs again       | guard.not_finite =  |
 // |              |                                                          |                           | "off"               |
 // | stop-term    | SIGTERM to the launcher                                  | saved, exit code 75; the  | the checkpoints are |
@@ -35,6 +37,7 @@ const Fault& kill_fault();
 const Fault& kill_several_fault();
 const Fault& kill_all_fault();
 const Fault& kill_again_fault();
+const Fault& kill_master_fault();
 const Fault& nan_gradient_fault();
 const Fault& stop_term_fault();
 

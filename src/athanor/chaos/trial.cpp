@@ -66,7 +66,7 @@ void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
     const int64_t at_ns = watch.step_ns(place.step) + place.offset_ns;
     job.wait([&] { return watch.best_step() >= undisturbed_.last_step(); }, at_ns);
   }
-  fault_.inject(job, draw_);
+  is_control_ ? fault_.inject_unprotected(job, draw_) : fault_.inject(job, draw_);
   seen_.at_step = job.struck()->step;
   seen_.missed = job.struck()->missed;
 }
