@@ -20,6 +20,7 @@
 #include "athanor/config/phases.h"
 #include "athanor/launch/agent.h"
 #include "athanor/launch/environment.h"
+#include "athanor/launch/master/master_process.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/variables.h"
 #include "athanor/layout/layout.h"
@@ -199,6 +200,7 @@ void LaunchCommand::run() const {
   set_nodes(options);
   set_run(options);
   if (const char* folder = std::getenv("XDG_RUNTIME_DIR")) options.runtime_folder = folder;
+  options.master_command = {own_program(), "launch-master"};
   options.terminal = isatty(STDERR_FILENO) == 1;
   ConsoleStream errors(STDERR_FILENO);
   options.write = [&errors](std::string_view bytes) { errors.write(bytes); };
@@ -214,6 +216,10 @@ void LaunchCommand::run() const {
 }  // namespace
 
 void add_launch(CLI::App& app) {
+  CLI::App* master = app.add_subcommand("launch-master")->group("");  // of `launch`, for itself
+  auto served = std::make_shared<int>(-1);
+  master->add_option("FD", *served)->required();
+  master->callback([served] { serve_master(PacketChannel(Descriptor(*served))); });
   CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine, or on several");
   auto launch = std::make_shared<LaunchCommand>();
   sub->add_option("-n,--ranks", launch->given_ranks,

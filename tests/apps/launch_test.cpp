@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <map>
 #include <regex>
+#include <sstream>
+#include <string>
 
 #include "apps/small_run.h"
 #include "support/places.h"
@@ -57,6 +61,45 @@ TEST_F(Launch, AKilledRankIsStartedAgainAndTheOthersStay) {
     EXPECT_EQ(last_generation, 1);
     resumes_and_equals_an_undisturbed_run(2);
   }
+}
+
+// Ranks train on while the process is gone that decides about them, and what it has counted is not lost.
+TEST_F(Launch, AKilledMasterHarmsNothing) {
+  Program job = place.start(launch_arguments(2, "t", kEndless));
+  const auto trains_on = [&] {
+    return job.wait_until(
+        [&, before = num_lines(place, "t")] { return num_lines(place, "t") >= before + 3; });
+  };
+  ASSERT_TRUE(trains_on());
+  ASSERT_EQ(kill(ranks_of(job.pid()).at(1), SIGKILL), 0);
+  ASSERT_TRUE(job.wait_until(
+      [&] { return place.read("runs/t/events.jsonl").find("recovered") != std::string::npos; }));
+  const auto ranks = ranks_of(job.pid());
+  for (int time = 0; time < 5; ++time) {
+    ASSERT_TRUE(job.wait_until([&] { return master_of(job.pid()) > 0; }));
+    ASSERT_EQ(kill(master_of(job.pid()), SIGKILL), 0);
+    ASSERT_TRUE(trains_on()) << job.errors_so_far();
+  }
+  EXPECT_EQ(ranks_of(job.pid()), ranks);
+  job.signal(SIGINT);
+  EXPECT_EQ(job.finish().exit_code, 75);
+  EXPECT_TRUE(nothing_left_running());
+  const Json said = report(place, "t");
+  EXPECT_EQ(said["num_incidents"], 1);
+  EXPECT_EQ(said["incidents"][0]["rank"], 1);
+  EXPECT_GT(said["goodput"], 0.0);
+  EXPECT_LT(said["goodput"], 1.0);
+  std::map<std::string, int> count;
+  std::istringstream lines(place.read("runs/t/events.jsonl"));
+  for (std::string line; std::getline(lines, line);) ++count[Json::parse(line)["event"].get<std::string>()];
+  const std::map<std::string, int> expected = {{"start", 1},     {"failure", 1}, {"restart", 1},
+                                               {"recovered", 1}, {"stop", 1},    {"checkpoint", 1},
+                                               {"end", 1}};
+  EXPECT_GE(count["master"], 5);
+  count.erase("master");
+  count["checkpoint"] = std::min(count["checkpoint"], 1);  // as many as there were steps for
+  EXPECT_EQ(count, expected);
+  resumes_and_equals_an_undisturbed_run(2);
 }
 
 TEST_F(Launch, WithoutRestartsAKilledRankEndsTheJobAndIsNamed) {

@@ -195,18 +195,36 @@ bool is_pending(pid_t process, int number) {
   return false;
 }
 
+namespace {
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> found;
+  for (const auto& thread : fs::directory_iterator("/proc/" + std::to_string(parent) + "/task")) {
+    std::ifstream children(thread.path() / "children");
+    for (pid_t pid; children >> pid;) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace
+
 std::map<int, pid_t> ranks_of(pid_t launcher) {
   std::map<int, pid_t> ranks;
-  const std::string task = "/proc/" + std::to_string(launcher) + "/task";
-  for (const auto& thread : fs::directory_iterator(task)) {
-    std::ifstream children(thread.path() / "children");
-    for (pid_t pid; children >> pid;) {
-      std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
-      for (std::string entry; std::getline(environment, entry, '\0');)
-        if (entry.rfind("RANK=", 0) == 0) ranks[std::stoi(entry.substr(5))] = pid;
-    }
+  for (const pid_t pid : children_of(launcher)) {
+    std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
+    for (std::string entry; std::getline(environment, entry, '\0');)
+      if (entry.rfind("RANK=", 0) == 0) ranks[std::stoi(entry.substr(5))] = pid;
   }
   return ranks;
+}
+
+pid_t master_of(pid_t launcher) {
+  for (const pid_t pid : children_of(launcher)) {
+    std::ifstream words("/proc/" + std::to_string(pid) + "/cmdline");
+    for (std::string word; std::getline(words, word, '\0');)
+      if (word == "launch-master") return pid;
+  }
+  return -1;
 }
 
 Workplace::Workplace() : path_((temporary_root() / "athanor_apps_XXXXXX").string()) {

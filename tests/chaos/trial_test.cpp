@@ -56,7 +56,17 @@ stopped() { event stop 0; echo 7 >"$run/again"; kill -9 "${pids[@]}"; exit 75; }
 trap stopped TERM
 for rank in $(seq 0 $((ranks - 1))); do start "$rank"; done
 [ -n "$again" ] && finish 4 7
-if [ "$MODE" = undisturbed ]; then steps 1 5 0; finish 6 0; fi
+if [[ "$MODE" = undisturbed* ]]; then steps 1 5 0; finish 6 0; fi
+if [ "$MODE" = has_master ]; then
+  mkdir -p "$XDG_RUNTIME_DIR/athanor-x"; touch "$XDG_RUNTIME_DIR/athanor-x/journal"
+  bash -c 'exec -a "athanor launch-master 3" sleep 100000' & master=$!
+  until grep -q launch-master "/proc/$master/cmdline"; do :; done
+  steps 1 3 0
+  wait "$master"
+  [ -e "$XDG_RUNTIME_DIR/athanor-x/journal" ] || { kill -9 "${pids[@]}"; exit 1; }
+  rm -r "$XDG_RUNTIME_DIR/athanor-x"
+  steps 4 5 0; finish 6 0
+fi
 steps 1 3 0
 wait -n "${pids[@]}"
 echo "athanor: error: a rank was killed" >&2
@@ -162,6 +172,20 @@ TEST_F(TrialOfAProgram, TheControlTakesTheProtectionOff) {
   EXPECT_TRUE(result.is_control);
   EXPECT_FALSE(result.passed());
   EXPECT_EQ(result.seen.exit_code, 1);
+}
+
+TEST_F(TrialOfAProgram, AMasterIsKilled) {
+  const TrialResult result = trial("has_master", kill_master_fault(), {});
+  EXPECT_THAT(result.why, IsEmpty());
+  EXPECT_EQ(result.seen.survivors_kept_pids, true);
+  system_env().remove_all(folder.path("runs/has_master"));
+  const TrialResult control = trial("has_master", kill_master_fault(), {}, /*is_control=*/true);
+  EXPECT_THAT(control.why, ::testing::Contains(HasSubstr("exited with code 1, expected exit code 0")));
+}
+
+TEST_F(TrialOfAProgram, AMasterThatIsGoneIsMissed) {
+  EXPECT_THAT(trial("undisturbed_again", kill_master_fault(), {}).why,
+              ::testing::Contains("the master had ended before it was struck"));
 }
 
 TEST_F(TrialOfAProgram, AJobThatIsAskedToEndGoesOn) {

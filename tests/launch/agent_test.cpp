@@ -260,7 +260,7 @@ TEST(Agent, NoRankOutlivesTheLauncher) {
         parent == launcher.pid())
       watched.push_back(pidfd_open(std::stoi(name), 0));
   }
-  ASSERT_EQ(watched.size(), 3u);
+  ASSERT_EQ(watched.size(), 4u);  // and its master
   kill(launcher.pid(), SIGKILL);
   for (const int fd : watched) {
     pollfd ended{fd, POLLIN, 0};

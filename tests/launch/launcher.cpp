@@ -76,6 +76,7 @@ int Launcher::run(const LauncherOptions& given, int report) const {
   options.command.insert(options.command.end(), given.arguments.begin(), given.arguments.end());
   options.environment = {"KEPT=yes", "RANK=77", "ATHANOR_SHM_FD=77", "ATHANOR_CONTROL=none", "PATH=/usr/bin"};
   options.environment.insert(options.environment.end(), given.environment.begin(), given.environment.end());
+  options.master_command = {built("tests/launch_worker"), "master"};
   options.grace_ms = given.grace_ms;
   options.max_restarts = given.max_restarts;
   options.min_ranks = given.min_ranks;

@@ -20,6 +20,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/comm/shm/shm.h"
 #include "athanor/control/agent_link.h"
 #include "athanor/launch/environment.h"
+#include "athanor/launch/master/master_process.h"
 #include "recovering_worker.h"
 
 namespace athanor::tests {
@@ -100,6 +101,10 @@ struct FirstWorld {
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const int victim = argc > 2 ? std::atoi(argv[2]) : -1, code = argc > 3 ? std::atoi(argv[3]) : 0;
+  if (mode == "master") {
+    serve_master(PacketChannel(Descriptor(victim)));
+    return 0;
+  }
   const RankEnvironment place = parse_rank_environment([](const char* name) { return std::getenv(name); });
   if (mode == "config") {
     std::fprintf(stderr, "athanor: error: run.toml: unknown key 'stepz'\n  hint: did you mean 'steps'?\n");

@@ -34,7 +34,7 @@ struct Expectation {
   // Steps whose line was seen and that were done again. 1: the step in flight, whose line rank 0 has written while
   // another rank was in its update.
   int64_t most_redone_steps = 0;
-  bool survivors = false;  // ranks that were not struck keep their processes
+  bool survivors = false;   // ranks that were not struck keep their processes
   bool no_failure = false;  // the launcher takes nothing for a failure, and no process is started again
   // The event that names what was struck, and what its `cause` says; "": one of a failure or of a request to stop.
   const char* named_by = "";
@@ -58,9 +58,10 @@ class Fault {
 
   virtual std::vector<std::string> settings() const { return {}; }  // of the job, in each trial
 
-  // The negative control takes the protection off: by settings of the job, or by what it does to the run's folder before
-  // the same command goes on.
+  // The negative control takes the protection off: by settings of the job, by another strike, or by what it does to the
+  // run's folder before the same command goes on.
   virtual std::vector<std::string> control_settings() const { return {"launch.max_restarts=0"}; }
+  virtual void inject_unprotected(JobHandle& job, const Draw& draw) const { inject(job, draw); }
   // What happens to the run's folder before the same command goes on, in each trial.
   virtual void before_again(const std::string& /*run_folder*/, const Draw& /*draw*/) const {}
   virtual void spoil(const std::string& /*run_folder*/) const {}

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <limits>
 
 extern "C" {  // glibc 2.36 forgot it
@@ -163,6 +164,18 @@ void JobHandle::strike_launcher(int signal) {
   watch_.take();
   note_strike();
   launcher_.signal(signal);
+}
+
+void JobHandle::strike_master(bool loses_journal) {
+  watch_.take();
+  const pid_t master = master_of(launcher_.pid());
+  std::error_code ignored;
+  if (loses_journal)
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(traces_.runtime_folder(), ignored))
+      if (entry.path().filename().string().starts_with("journal"))
+        std::filesystem::remove(entry.path(), ignored);
+  note_strike();
+  if (master < 0 || kill(master, SIGKILL) != 0) struck_->missed.push_back(-1);
 }
 
 void JobHandle::wait_for_plan() {

@@ -70,7 +70,8 @@ class JobHandle {
   void note(const std::string& why) { notes_.push_back(why); }
   const std::vector<std::string>& notes() const { return notes_; }
   pid_t launcher_pid() const { return launcher_.pid(); }
-  void wait_for_plan();  // until the rank has carried it out: that is the strike
+  void strike_master(bool loses_journal = false);  // SIGKILL
+  void wait_for_plan();                            // until the rank has carried it out: that is the strike
 
   // Since the first strike: whether a step of a generation newer than all before it has been seen.
   bool has_recovered() const { return recovery_step() != nullptr; }
@@ -83,7 +84,7 @@ class JobHandle {
     int64_t first_ns, last_ns;     // the first and the last strike
     int64_t step, generation;      // the newest that had been seen before the first one; 0, -1: none
     size_t num_steps, num_events;  // of the watch, before the last one
-    std::vector<int> missed{};     // ranks whose process had ended by itself
+    std::vector<int> missed{};     // ranks whose process had ended by itself; -1: the master's had
   };
   const std::optional<Struck>& struck() const { return struck_; }
 

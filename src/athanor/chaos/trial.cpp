@@ -84,7 +84,7 @@ void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
     const int64_t at_ns = watch.step_ns(place.step) + place.offset_ns;
     job.wait([&] { return watch.best_step() >= undisturbed_.last_step(); }, at_ns);
   }
-  fault_.inject(job, draw_);
+  is_control_ ? fault_.inject_unprotected(job, draw_) : fault_.inject(job, draw_);
   seen_.at_step = job.struck()->step;
   seen_.missed = job.struck()->missed;
   seen_.notes = job.notes();
@@ -136,12 +136,12 @@ void Trial::note_events(JobHandle& job) {
   for (const SeenEvent& seen : job.watch().events()) {
     if (seen.at_ns < job.struck()->first_ns) continue;
     const std::string said = text_in(seen.event, "cause");
-    const bool names =
-        kind.empty() ? seen.kind() == "failure" || seen.kind() == "stop" : seen.kind() == kind;
+    const bool names = kind.empty() ? seen.kind() == "failure" || seen.kind() == "stop" : seen.kind() == kind;
     if (names && !seen_.detect_seconds && said.find(as) != std::string::npos)
       seen_.detect_seconds = seconds_of(seen.at_ns - job.struck()->first_ns);
     if (seen.kind() == "failure" || seen.kind() == "restart")
-      seen_.alarms.push_back(fmt::format("{} of rank {}: {}", seen.kind(), seen.event.value("rank", Json()).dump(), said));
+      seen_.alarms.push_back(
+          fmt::format("{} of rank {}: {}", seen.kind(), seen.event.value("rank", Json()).dump(), said));
   }
 }
 

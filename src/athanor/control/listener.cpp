@@ -58,8 +58,7 @@ void remove_dead_folders(const std::string& parent) {
     if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
         errno != ECONNREFUSED)
       continue;
-    unlink(path.c_str());
-    rmdir(folder.c_str());
+    std::filesystem::remove_all(folder, ignored);
   }
 }
 
@@ -95,8 +94,8 @@ Listener::Listener(const ListenerOptions& options) : user_(options.user) {
 }
 
 Listener::~Listener() {
-  unlink(path_.c_str());
-  rmdir(folder_.c_str());
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::optional<PacketChannel> Listener::accept() {

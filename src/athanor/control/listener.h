@@ -6,7 +6,7 @@
 //   while (auto channel = listener.accept()) { ... }       // of this user's processes only; others are counted
 //
 // The folder, athanor-XXXXXX with mode 0700, lies in `runtime_folder` if that is this user's and its name is not too long
-// for a socket, else in /tmp. The destructor removes it. A launcher that is killed cannot: the next Listener removes
+// for a socket, else in /tmp. The destructor removes it, with all that others have put there. A launcher that is killed cannot: the next Listener removes
 // folders of this user in which nobody listens any more. Errors: IoError with the system's reason. Thread rule: one
 // thread.
 #pragma once
@@ -35,6 +35,7 @@ class Listener {
   Listener& operator=(const Listener&) = delete;
 
   const std::string& path() const { return path_; }
+  const std::string& folder() const { return folder_; }
   int fd() const { return socket_.get(); }
   std::optional<PacketChannel> accept();  // none: nobody waits
   uint64_t num_refused() const { return num_refused_; }

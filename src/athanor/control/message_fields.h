@@ -24,7 +24,8 @@ namespace athanor::control {
 
 using Json = nlohmann::json;
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kRanksLimit = 1 << 20;
+constexpr int kMostInt = std::numeric_limits<int>::max();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 
 // Not inside a character of UTF-8.

@@ -11,8 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kKinds = {"step",       "evaluation", "saving",
                                                     "tokenizing", "closing",    "other"};
 constexpr std::array<std::string_view, 3> kStatuses = {"finished", "interrupted", "failed"};
-constexpr std::array<std::string_view, 7> kCauses = {"none",       "config", "error",   "not_finite",
-                                                      "io",         "peer",   "mismatch"};
+constexpr std::array<std::string_view, 7> kCauses = {"none", "config", "error",   "not_finite",
+                                                     "io",   "peer",   "mismatch"};
 
 Json to_json(const Hello& m) {
   return {{"message", "hello"}, {"version", m.version}, {"job", m.job}, {"worker", m.worker}, {"pid", m.pid}};
@@ -89,14 +89,14 @@ Hello read_hello(const Fields& fields) {
 Meet read_meet(const Fields& fields) {
   Meet meet;
   meet.generation = fields.number("generation", 0, kMost);
-  meet.size = static_cast<int>(fields.number("size", 1, kMostRanks));
+  meet.size = static_cast<int>(fields.number("size", 1, kRanksLimit));
   meet.rank = static_cast<int>(fields.number("rank", 0, meet.size - 1));
   meet.why = fields.text("why");
   const Json& left = fields.at("left");
   if (!left.is_array() || left.size() > kMostLeft)
     fields.refuse("left", fmt::format("expected an array of at most {} ranks", kMostLeft));
   for (const Json& rank : left)
-    meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kMostRanks - 1)));
+    meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kRanksLimit - 1)));
   meet.order = {.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)};
   return meet;
 }
@@ -144,7 +144,7 @@ WorkerMessage decode_worker_message(std::string_view text) {
   if (name == "event")
     return Event{{.event = fields.text("event"),
                   .step = fields.number("step", -1, kMost),
-                  .rank = static_cast<int>(fields.number("rank", -1, kMostRanks - 1)),
+                  .rank = static_cast<int>(fields.number("rank", -1, kRanksLimit - 1)),
                   .cause = fields.text("cause"),
                   .detect_seconds = fields.real("detect_seconds"),
                   .recover_seconds = fields.real("recover_seconds"),

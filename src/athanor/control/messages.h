@@ -62,6 +62,7 @@ struct Saved {
 
 // `other`: what is not counted, such as building a model.
 enum class ProgressKind { step, evaluation, saving, tokenizing, closing, other };
+constexpr int kNumProgressKinds = 6;
 
 // What a rank does, said when that changes, and counts what is done of it, so that standing still can be seen. A count is
 // droppable.

@@ -9,8 +9,6 @@ namespace athanor::control {
 namespace {
 
 constexpr std::array<std::string_view, 5> kStates = {"starting", "meeting", "training", "leaving", "ended"};
-constexpr int kMostInt = std::numeric_limits<int>::max();
-
 Json to_json(const AskStatus&) {
   return {{"message", "status"}};
 }
@@ -49,9 +47,9 @@ RankStatus read_rank(const Fields& fields, const Json& rank) {
   const auto number = [&](size_t at, int64_t least, int64_t most) {
     return fields.number("ranks", rank[at], least, most);
   };
-  return {.rank = static_cast<int>(number(0, 0, kMostRanks - 1)),
+  return {.rank = static_cast<int>(number(0, 0, kRanksLimit - 1)),
           .pid = number(1, -1, kMost),
-          .node = static_cast<int>(number(2, 0, kMostRanks - 1)),
+          .node = static_cast<int>(number(2, 0, kRanksLimit - 1)),
           .state = static_cast<RankState>(number(3, 0, static_cast<int64_t>(kStates.size()) - 1)),
           .step = number(4, -1, kMost)};
 }

@@ -42,26 +42,37 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
       writer_(options.write),
       output_(options.num_ranks, [this](std::string_view bytes) { writer_.add(bytes); }),
       record_(*options.env, this_place(), [this](const std::string& why) { act(Say{why}); }),
-      master_({.num_ranks = options.num_ranks,
-               .first_rank = options.first_rank,
-               .max_restarts = control_ ? options.max_restarts : 0,
-               .min_ranks = options.min_ranks,
-               .max_ranks = options.max_ranks,
-               .grace_ns = options.grace_ms * 1'000'000,
-               .meet = control_}),
+      master_(master_options()),
       processes_(output_),
       watch_({.kill_ns = options.stopped_ms * 1'000'000}),
       hangs_(hang_limits(options.hang_ms)),
       memory_kills_(options.system_root) {
   if (control_) {
     job_ = random_job();
-    reception_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
     pulse_.emplace();
     desk_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
   } else {
     memories_.try_emplace(0, options.num_ranks, 0);
   }
   open_run(options.run_folder);
+}
+
+// Where workers arrive is made first: in its folder lies the journal.
+MasterFrontOptions AgentLoop::master_options() {
+  if (control_) reception_.emplace(ListenerOptions{.runtime_folder = options_.runtime_folder});
+  return {.master = {.num_ranks = options_.num_ranks,
+                     .first_rank = options_.first_rank,
+                     .max_restarts = control_ ? options_.max_restarts : 0,
+                     .min_ranks = options_.min_ranks,
+                     .max_ranks = options_.max_ranks,
+                     .grace_ns = options_.grace_ms * 1'000'000,
+                     .meet = control_},
+          .command = control_ ? options_.master_command : std::vector<std::string>(),
+          .environment = options_.environment,
+          .folder = control_ ? reception_->folder() : "",
+          .signal_mask = signals_.before(),
+          .while_waiting = [this] { read_output(); },
+          .on_replaced = [this](const std::string& why) { tell_replaced(why); }};
 }
 
 LaunchResult AgentLoop::run() {
@@ -86,6 +97,7 @@ void AgentLoop::wait_for_something() {
   const std::vector<int> workers = processes_.add_polled(polled);
   if (reception_) reception_->add_polled(polled);
   if (desk_) desk_->add_polled(polled);
+  master_.add_polled(polled);
   int64_t timeout_ns = std::min(master_.next_tick_ns(), record_.next_ns());
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
   if (output_.holds()) timeout_ns = std::min(timeout_ns, kTickNs);
@@ -104,6 +116,7 @@ void AgentLoop::wait_for_something() {
     if (of[0].revents != 0) take_ending(workers[i], seen_ns);
   }
   take_requests();
+  master_.look();
 }
 
 void AgentLoop::take_signals() {
@@ -153,19 +166,16 @@ void AgentLoop::take_packets(int worker, int most) {
 
 void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   const int64_t now = now_ns();
-  if (const auto* ready = std::get_if<Ready>(&message)) master_.ready(worker, ready->why, now);
-  if (const auto* progress = std::get_if<Progress>(&message)) {
-    const int64_t before = master_.step();
-    master_.progress(worker, *progress);
-    if (master_.step() > before) step_ns_ = now;
-    if (progress->kind == ProgressKind::step) watch_.progress(progress->step, now);
-    if (progress->generation == master_.generation())
-      hangs_.progress(processes_.find(worker)->rank, *progress, now);
+  if (const auto* event = std::get_if<Event>(&message)) {  // nothing is decided by it
+    JobEvent told = event->what;
+    told.generation = master_.generation();
+    return record_.add(told);
   }
-  if (const auto* farewell = std::get_if<Farewell>(&message)) master_.farewell(worker, *farewell);
-  if (const auto* begun = std::get_if<Begun>(&message)) {
-    if (begun->in_place) keep_slots_of_last(begun->generation);
-    master_.begun(worker, begun->generation, begun->step, now);
+  if (const auto* progress = std::get_if<Progress>(&message)) take_progress(worker, *progress, now);
+  const auto* begun = std::get_if<Begun>(&message);
+  if (begun != nullptr && begun->in_place) keep_slots_of_last(begun->generation);
+  if (!std::holds_alternative<Hello>(message)) master_.said(worker, message, now);
+  if (begun != nullptr) {
     act();
     record_.begun(begun->run_folder);
     hangs_.segment_begins();
@@ -176,15 +186,17 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
       master_.failed(error.what(), now);
     }
   }
-  if (const auto* event = std::get_if<Event>(&message)) {
-    JobEvent told = event->what;
-    told.generation = master_.generation();
-    record_.add(told);
+  if (const auto* saved = std::get_if<Saved>(&message)) tell_saved(*saved);
+}
+
+void AgentLoop::take_progress(int worker, const Progress& progress, int64_t now_ns) {
+  if (progress.kind == ProgressKind::step) {
+    if (progress.step > newest_step_) step_ns_ = now_ns;
+    newest_step_ = std::max(newest_step_, progress.step);
+    watch_.progress(progress.step, now_ns);
   }
-  if (const auto* saved = std::get_if<Saved>(&message)) {
-    master_.saved(worker, *saved);
-    tell_saved(*saved);
-  }
+  if (progress.generation == master_.generation())
+    hangs_.progress(processes_.find(worker)->rank, progress, now_ns);
 }
 
 void AgentLoop::take_ending(int worker, int64_t seen_ns) {
@@ -202,6 +214,21 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   master_.exited(worker, end, now_ns());
   act();  // the others are told before anything else is looked at
   tell_killed(worker, rank, end.how);
+}
+
+// A rank that writes much must not wait for a master that is silent.
+void AgentLoop::read_output() {
+  for (const int worker : processes_.running()) processes_.read_output(*processes_.find(worker));
+  output_.flush(now_ns());
+}
+
+// Nobody waits for a master, unless something happens to a rank meanwhile.
+void AgentLoop::tell_replaced(const std::string& why) {
+  act(Say{fmt::format("the master of the job {}: another one takes up from its journal", why)});
+  record_.add({.event = "master",
+               .step = master_.step(),
+               .generation = master_.generation(),
+               .cause = fmt::format("the master {}", why)});
 }
 
 LaunchResult AgentLoop::conclude() {

@@ -27,7 +27,9 @@
 // - Output: rank 0 has the agent's standard output, and its standard error if `terminal`; otherwise rank 0's standard
 //   error goes to `write` unchanged. Lines of other ranks' standard error go to `write` as "[rank 2] line", once if
 //   several ranks wrote the same ("[ranks 1-3] line"), and not at all if rank 0 wrote it, too. Their standard output is
-//   dropped. What happens to ranks is a line of its own, and one in events.jsonl of the run's folder (event_log.h).
+//   dropped. What happens to ranks is a line of its own, and one in events.jsonl of the run's folder (job_record.h).
+// - Master: what is decided, and the count of lost time, is the Master's, in a process of its own that may die at any time
+//   (master_front.h). Its answers are acted on whole or not at all, so no line is written twice or torn by its death.
 // - Operator: launcher.json in the run's folder (job_file.h) says where the agent listens to its operator
 //   (operator_desk.h). It keeps other launchers from the run: Error.
 //
@@ -56,6 +58,8 @@ struct LaunchOptions {
   std::vector<std::string> command;    // the program's path, then its arguments
   std::vector<std::string> environment;  // NAME=value
   bool control = true;
+  // A program that serves the job's master (master_process.h) at the descriptor whose number follows; empty: in this process.
+  std::vector<std::string> master_command{};
   int max_restarts = 0;              // [launch] of the config (config/run_config.h)
   int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
   std::string runtime_folder;        // for the agent's sockets: $XDG_RUNTIME_DIR

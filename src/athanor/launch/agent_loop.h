@@ -21,7 +21,7 @@
 #include "athanor/launch/hang_watch.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
-#include "athanor/launch/master.h"
+#include "athanor/launch/master/master_front.h"
 #include "athanor/launch/operator_desk.h"
 #include "athanor/launch/progress_watch.h"
 #include "athanor/launch/rank_output.h"
@@ -44,7 +44,11 @@ class AgentLoop {
   void take_arrivals();
   void take_packets(int worker, int most);
   void take_message(int worker, const WorkerMessage& message);
+  void take_progress(int worker, const Progress& progress, int64_t now_ns);
   void take_ending(int worker, int64_t seen_ns);
+  MasterFrontOptions master_options();
+  void read_output();
+  void tell_replaced(const std::string& why);
 
   // agent_actions.cpp
   void act();
@@ -94,10 +98,10 @@ class AgentLoop {
   WriterThread writer_;
   RankOutput output_;
   JobRecord record_;
-  Master master_;
+  std::optional<Reception> reception_;
+  MasterFront master_;
   StopRequests requests_;
   std::string job_;
-  std::optional<Reception> reception_;
   std::optional<control::Pulse> pulse_;
   std::string run_folder_;
   JobFile job_file_;
@@ -123,8 +127,8 @@ class AgentLoop {
   std::map<int, std::string> killed_because_;  // by worker
   std::map<int, std::string> killed_by_;       // workers, by whom, where that has been said
   MemoryKills memory_kills_;
-  std::map<int, FailureReport> failures_;  // by rank, of its newest process that failed
-  int64_t step_ns_ = -1;                   // when the newest step was done
+  std::map<int, FailureReport> failures_;    // by rank, of its newest process that failed
+  int64_t newest_step_ = -1, step_ns_ = -1;  // which a rank told first, and when
 };
 
 }  // namespace athanor::launch

@@ -24,7 +24,7 @@
 
 namespace athanor::launch {
 
-constexpr size_t kNumKinds = 6;  // of control::ProgressKind
+constexpr size_t kNumKinds = control::kNumProgressKinds;
 
 struct HangWatchOptions {
   // By kind; 0: never late. A save and the end of tokenizing wait for a disk, and count nothing meanwhile.

@@ -1,4 +1,7 @@
-// What the launcher writes into the folder of its run: events.jsonl, and report.json, of which it is the only writer.
+// What the launcher writes into the folder of its run: events.jsonl, and report.json, of which it is the only writer. Of its
+// two processes the agent writes them: ranks tell it what they do, it lives as long as they, and it acts on what a master has
+// decided only when it has all of it. So a master may die at any instant, and no line is torn, missing or there twice. Of the
+// master it takes the events that are decided, and goodput, which that counts from its journal.
 //
 //   JobRecord record(env, {.pid = getpid(), .host = host}, warn);
 //   record.open("runs/first");                           // as soon as the folder is known

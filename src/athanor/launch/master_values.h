@@ -34,6 +34,7 @@ struct RankEnd {
   std::string meaning{};  // what that usually means (end_in_words.h); "": no more
   int64_t seen_ns = -1;   // when the system told of it; -1: now
   bool good() const;      // 0, or interrupted and saved
+  bool operator==(const RankEnd&) const = default;
 };
 
 struct Verdict {

@@ -31,6 +31,7 @@ class Reception {
   explicit Reception(const control::ListenerOptions& options) : listener_(options) {}
 
   const std::string& path() const { return listener_.path(); }
+  const std::string& folder() const { return listener_.folder(); }
   void add_polled(std::vector<pollfd>& polled) const;
   std::vector<Arrival> take();
 

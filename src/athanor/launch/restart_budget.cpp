@@ -11,9 +11,10 @@ void RestartBudget::committed(int64_t step) {
   if (best_step_ < 0) refilled_at_ = step;
   best_step_ = step;
   attempts_ = 0;
-  if (step - refilled_at_ < kStepsToRefill) return;
+  const int64_t refills = (step - refilled_at_) / kStepsToRefill;
+  if (refills == 0) return;
   left_ = max_restarts_;
-  refilled_at_ = step;
+  refilled_at_ += refills * kStepsToRefill;  // the same, however many of the steps it was told of
 }
 
 void RestartBudget::go_back(int64_t step) {

@@ -1,0 +1,178 @@
+#include "athanor/launch/master/master_front.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/check.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/file.h"
+
+namespace athanor::launch::master {
+namespace {
+
+constexpr int kMostReplaced = 5;  // for one request
+constexpr int64_t kLongWaitMs = 20;
+
+control::ProgressKind kind_of(const MasterInput& progress) {
+  return std::get<control::Progress>(std::get<WorkerSaid>(progress.what).message).kind;
+}
+
+}  // namespace
+
+MasterFront::MasterFront(MasterFrontOptions options) : options_(std::move(options)) {
+  if (options_.command.empty()) {
+    own_.emplace(options_.master);
+    summary_ = summary_of(*own_);
+    return;
+  }
+  summary_.workers.assign(static_cast<size_t>(options_.master.num_ranks), -1);
+  begin();
+}
+
+void MasterFront::begin() {
+  auto [ours, theirs] = control::PacketChannel::pair();
+  WorkerCommand command;
+  command.arguments = options_.command;
+  command.arguments.push_back(std::to_string(theirs.fd()));
+  command.environment = options_.environment;
+  command.inherited_fds = {theirs.fd()};
+  command.capture_stderr = false;
+  command.signal_mask = options_.signal_mask;
+  server_.emplace(command);
+  channel_.emplace(std::move(ours));
+  channel_->send(encode(ServeMaster{options_.master, join_path(options_.folder, "journal")}));
+}
+
+void MasterFront::replace(const std::string& why) {
+  channel_.reset();
+  server_.reset();  // kills it
+  options_.on_replaced(why);
+  begin();
+}
+
+// Sends a request and takes the packets of its answer, from as many masters as it takes.
+std::string MasterFront::ask(const std::string& request,
+                             const std::function<bool(const std::string& packet)>& is_last) {
+  for (int replaced = 0;; ++replaced) {
+    std::string why = "has ended";
+    const size_t before = actions_.size();
+    try {
+      channel_->send(request);
+      const int64_t until_ns = now_ns() + int64_t{1'000'000} * options_.patience_ms;
+      while (!channel_->closed()) {
+        channel_->flush();
+        if (const auto packet = channel_->receive()) {
+          if (is_last(packet->text)) return packet->text;
+          actions_.push_back(decode_action(packet->text));
+          continue;
+        }
+        if (channel_->closed()) break;
+        const int64_t left_ns = until_ns - now_ns();
+        if (left_ns <= 0) throw Timeout(fmt::format("has not answered for {} ms", options_.patience_ms));
+        pollfd polled{channel_->fd(), POLLIN, 0};
+        const int64_t left_ms = left_ns / 1'000'000 + 1;
+        if (poll(&polled, 1, static_cast<int>(std::min(left_ms, kLongWaitMs))) == 0) options_.while_waiting();
+      }
+    } catch (const Failure& error) {
+      why = error.what();
+    }
+    actions_.resize(before, BreakWorld{0, ""});  // half an answer: the next one gives all of it
+    check(replaced < kMostReplaced, "launch: the master {}, as did the {} before it", why, replaced);
+    replace(why);
+  }
+}
+
+std::string MasterFront::tell_now(const MasterInput& input) {
+  if (own_) {
+    const std::string why_not = launch::tell(*own_, input);
+    for (MasterAction& action : own_->take_actions()) actions_.push_back(std::move(action));
+    summary_ = summary_of(*own_);
+    return why_not;
+  }
+  const std::string last = ask(encode(TellMaster{number_ + 1, input}),
+                               [](const std::string& packet) { return decode_told(packet).has_value(); });
+  const Told told = *decode_told(last);
+  check(told.number == number_ + 1, "launch: the master answered input {}, expected {}", told.number,
+        number_ + 1);
+  ++number_;
+  summary_ = told.summary;
+  return told.why_not;
+}
+
+std::string MasterFront::tell(const MasterInput& input) {
+  tell_progress();
+  return tell_now(input);
+}
+
+void MasterFront::said(int worker, const control::WorkerMessage& message, int64_t now_ns) {
+  const MasterInput input{now_ns, WorkerSaid{worker, message}};
+  if (own_ || !std::holds_alternative<control::Progress>(message)) {
+    tell(input);
+    return;
+  }
+  const auto& kind = std::get<control::Progress>(message).kind;
+  const auto pending = progress_.find(worker);
+  if (pending != progress_.end() && kind_of(pending->second) != kind) tell_progress();
+  progress_.insert_or_assign(worker, input);
+  progress_at_ns_ = std::min(progress_at_ns_, now_ns + kProgressNs);
+}
+
+void MasterFront::hello(int worker, int64_t now_ns) {
+  said(worker, control::Hello{.job = std::string(control::kJobDigits, '0'), .worker = worker, .pid = 1},
+       now_ns);
+}
+
+void MasterFront::tick(int64_t now_ns) {
+  if (now_ns >= summary_.next_tick_ns)
+    tell({now_ns, Ticked{}});
+  else
+    tell_progress();
+}
+
+void MasterFront::tell_progress() {
+  progress_at_ns_ = kNeverNs;
+  for (const auto& [worker, told] : std::exchange(progress_, {})) tell_now(told);
+}
+
+std::vector<MasterAction> MasterFront::take_actions() {
+  return std::exchange(actions_, {});
+}
+
+int64_t MasterFront::next_tick_ns() const {
+  return std::min(summary_.next_tick_ns, progress_at_ns_);
+}
+
+int MasterFront::worker_of(int rank) const {
+  return rank < 0 || rank >= size() ? -1 : summary_.workers[static_cast<size_t>(rank)];
+}
+
+control::JobStatus MasterFront::status(int64_t now_ns) {
+  if (own_) return own_->status(now_ns);
+  tell_progress();
+  const std::string text =
+      ask(encode(AskMaster{.verdict = false, .now_ns = now_ns}), [](const auto&) { return true; });
+  const control::OperatorAnswer answer = control::decode_operator_answer(text);
+  const auto* job = std::get_if<control::JobStatus>(&answer);
+  check(job != nullptr, "launch: the master gave no status");
+  return *job;
+}
+
+Verdict MasterFront::verdict(std::optional<int> blamed) {
+  if (own_) return own_->verdict(blamed);
+  return decode_verdict(ask(encode(AskMaster{.verdict = true, .blamed = blamed.value_or(-1)}),
+                            [](const auto&) { return true; }));
+}
+
+void MasterFront::add_polled(std::vector<pollfd>& polled) const {
+  polled.push_back({server_ ? server_->process_fd() : -1, POLLIN, 0});
+}
+
+void MasterFront::look() {
+  if (!server_) return;
+  pollfd polled{server_->process_fd(), POLLIN, 0};
+  if (poll(&polled, 1, 0) > 0) replace("has ended");
+}
+
+}  // namespace athanor::launch::master
