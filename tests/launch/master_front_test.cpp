@@ -198,6 +198,19 @@ TEST(MasterFront, ProgressIsToldLater) {
   EXPECT_EQ(front.master.next_tick_ns(), kNeverNs);
 }
 
+TEST(MasterFront, ANewMasterMayStartSlowly) {
+  const TemporaryFolder folder;
+  std::vector<std::string> replaced;
+  MasterFront master(
+      {.master = life_options(),
+       .command = {"/bin/sh", "-c", "sleep 0.3; exec " + built("tests/launch_worker") + " master \"$0\""},
+       .folder = folder.path(""),
+       .patience_ms = 30,
+       .on_replaced = [&](const std::string& why) { replaced.push_back(why); }});
+  master.start(1);
+  EXPECT_THAT(replaced, ::testing::IsEmpty());
+}
+
 TEST(MasterFront, WhatNeverServesIsAnError) {
   MasterFront master(
       {.master = life_options(), .command = {"/bin/false"}, .folder = "/tmp", .patience_ms = 600'000});

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kMostReplaced = 5;  // for one request
 constexpr int64_t kLongWaitMs = 20;
+constexpr int kStartMs = 10'000;
 
 control::ProgressKind kind_of(const MasterInput& progress) {
   return std::get<control::Progress>(std::get<WorkerSaid>(progress.what).message).kind;
@@ -40,6 +41,7 @@ void MasterFront::begin() {
   command.inherited_fds = {theirs.fd()};
   command.capture_stderr = false;
   command.signal_mask = options_.signal_mask;
+  is_new_ = true;
   server_.emplace(command);
   channel_.emplace(std::move(ours));
   channel_->send(encode(ServeMaster{options_.master, join_path(options_.folder, "journal")}));
@@ -60,17 +62,19 @@ std::string MasterFront::ask(const std::string& request,
     const size_t before = actions_.size();
     try {
       channel_->send(request);
-      const int64_t until_ns = now_ns() + int64_t{1'000'000} * options_.patience_ms;
+      const int patience_ms = is_new_ ? std::max(kStartMs, options_.patience_ms) : options_.patience_ms;
+      const int64_t until_ns = now_ns() + int64_t{1'000'000} * patience_ms;
       while (!channel_->closed()) {
         channel_->flush();
         if (const auto packet = channel_->receive()) {
+          is_new_ = false;
           if (is_last(packet->text)) return packet->text;
           actions_.push_back(decode_action(packet->text));
           continue;
         }
         if (channel_->closed()) break;
         const int64_t left_ns = until_ns - now_ns();
-        if (left_ns <= 0) throw Timeout(fmt::format("has not answered for {} ms", options_.patience_ms));
+        if (left_ns <= 0) throw Timeout(fmt::format("has not answered for {} ms", patience_ms));
         pollfd polled{channel_->fd(), POLLIN, 0};
         const int64_t left_ms = left_ns / 1'000'000 + 1;
         if (poll(&polled, 1, static_cast<int>(std::min(left_ms, kLongWaitMs))) == 0) options_.while_waiting();

@@ -7,7 +7,8 @@
 //
 // Each input waits for its answer. A master that does not give it within patience_ms is killed; the next one takes up from the
 // journal and is told the same input: no decision is lost, none is taken twice, and actions are given only when the whole
-// answer is there. Ranks train meanwhile. Progress is told at most every kProgressNs, with the next other input, or at the
+// answer is there. A new master has ten seconds for its first answer: where the machine is loaded to the brim a process
+// starts slowly. Ranks train meanwhile. Progress is told at most every kProgressNs, with the next other input, or at the
 // next tick. Errors: Error where one master after the other fails. Thread rule: one thread; the process dies with it.
 #pragma once
 
@@ -84,7 +85,8 @@ class MasterFront {
   std::optional<Master> own_;
   std::optional<Worker> server_;
   std::optional<control::PacketChannel> channel_;
-  int64_t number_ = 0;  // of the last input
+  int64_t number_ = 0;   // of the last input
+  bool is_new_ = false;  // the master: it has answered nothing yet
   MasterSummary summary_;
   std::vector<MasterAction> actions_;
   std::map<int, MasterInput> progress_;  // by worker, not told yet
