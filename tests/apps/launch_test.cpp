@@ -114,7 +114,9 @@ TEST_F(Launch, WithoutRestartsAKilledRankEndsTheJobAndIsNamed) {
     EXPECT_TRUE(nothing_left_running());
     EXPECT_EQ(outcome.exit_code, 1) << outcome.all();
     EXPECT_THAT(outcome.err, HasSubstr("athanor: error: rank " + std::to_string(victim) +
-                                       " was killed by signal 9 (SIGKILL)"));
+                                       " was killed by signal 9 (SIGKILL)\n    where: process " +
+                                       std::to_string(ranks.at(victim)) + " on "));
+    EXPECT_THAT(outcome.err, HasSubstr("\n    why: somebody killed it"));
     resumes_and_equals_an_undisturbed_run(2);
   }
 }

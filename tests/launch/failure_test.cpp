@@ -1,8 +1,10 @@
 // What the launcher says and keeps of a rank that failed, and that no rank keeps it from its work by what it writes.
 #include "athanor/launch/failure_report.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "athanor/launch/rank_processes.h"
 #include "launcher.h"
 #include "support/temporary_folder.h"
 
@@ -130,6 +133,26 @@ TEST(Flood, DoesNotKeepTheLauncherFromSignals) {
     EXPECT_THAT(launcher.text, AllOf(HasSubstr("RESULT -1: interrupted by signal 2 (SIGINT) HINT"),
                                      HasSubstr(std::string("[rank ") + rank + "] ")));
   }
+}
+
+// Whoever writes while it is read, as fast as it is read, has his bytes read in the next turn.
+TEST(Flood, ATurnReadsWhatWasThere) {
+  int writer = -1, times = 0;
+  const std::string block(4096, 'x');
+  RankOutput output(1, [&](std::string_view) {
+    if (++times < 100) EXPECT_EQ(write(writer, block.data(), block.size()), std::ssize(block));
+  });
+  RankProcesses processes(output);
+  processes.start(0, 0, {.arguments = {"/bin/sleep", "1000"}, .environment = {}, .inherited_fds = {}});
+  RankProcess& one = *processes.find(0);
+  writer = open(("/proc/" + std::to_string(one.process.pid()) + "/fd/2").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(writer, 0);
+  ASSERT_EQ(write(writer, block.data(), block.size()), std::ssize(block));
+  processes.read_output(one);
+  EXPECT_EQ(times, 1);
+  processes.read_output(one);
+  EXPECT_EQ(times, 2);
+  close(writer);
 }
 
 // A process that a rank leaves behind has its standard error, too.

@@ -100,7 +100,7 @@ TEST(RankOutput, AnEndlessLineIsCutOffAndCounted) {
   screen.output.end_of(1, kSecond);
   screen.output.flush(2 * kSecond);
   EXPECT_LT(screen.text.size(), size_t{2} << 20);
-  EXPECT_NE(screen.text.find("[rank 1] 99.0 MiB of its output (1 line) are not shown: it writes too fast\n"),
+  EXPECT_NE(screen.text.find("[rank 1] 99.0 MiB of its output are not shown: it writes too fast\n"),
             std::string::npos)
       << screen.text.substr(screen.text.size() - 300);
   EXPECT_FALSE(screen.output.holds());
@@ -116,8 +116,7 @@ TEST(RankOutput, AfterAFloodLinesAreShownAgainFromTheNextOne) {
   screen.text.clear();
   screen.output.add(1, "a line\nwhole\n", 10 * kSecond);
   screen.output.flush(20 * kSecond, true);
-  EXPECT_EQ(screen.text,
-            "[rank 1] whole\n[rank 1] 7 B of its output (1 line) are not shown: it writes too fast\n");
+  EXPECT_EQ(screen.text, "[rank 1] whole\n[rank 1] 7 B of its output are not shown: it writes too fast\n");
 }
 
 // Of several floods each is said, but not a hundred times a second.
@@ -134,12 +133,25 @@ TEST(RankOutput, WhatIsLeftOutIsSaidNowAndThen) {
   EXPECT_EQ(count, 3u);
 }
 
+TEST(RankOutput, WhatIsNeitherShownNorKeptNeedNotBeAdded) {
+  Screen screen(2);
+  EXPECT_EQ(screen.output.leave_out_of(1, size_t{1} << 20, 0), 0u);  // it can all be shown
+  screen.output.add(1, "half", 0);
+  EXPECT_EQ(screen.output.leave_out_of(1, size_t{1} << 20, 0), (size_t{1} << 20) - kTailBytes);
+  screen.output.add(1, "rest\nwhole\n", 0);
+  EXPECT_EQ(screen.output.leave_out_of(1, kTailBytes, 0), 0u);
+  screen.output.flush(0, true);
+  EXPECT_EQ(
+      screen.text,
+      "[rank 1] half\n[rank 1] whole\n[rank 1] 960.0 KiB of its output are not shown: it writes too fast\n");
+}
+
 TEST(RankOutput, AFloodOfRankZeroIsCutOffToo) {
   Screen screen(1);
   const std::string block(1 << 16, 'y');
   for (int i = 0; i < 160; ++i) screen.output.add(0, block, 0);
   screen.output.flush(kSecond);
-  EXPECT_NE(screen.text.find("y\n[rank 0] 9.0 MiB of its output (0 lines) are not shown"), std::string::npos);
+  EXPECT_NE(screen.text.find("y\n[rank 0] 9.0 MiB of its output are not shown"), std::string::npos);
 }
 
 // Quadratic, this would take minutes.

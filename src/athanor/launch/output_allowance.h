@@ -21,16 +21,20 @@ class OutputAllowance {
 
   // false: it is too much now, and nothing is taken.
   bool take(std::string_view bytes, int64_t now_ns) {
+    const int64_t cost = std::ssize(bytes) + kLineBytes * std::count(bytes.begin(), bytes.end(), '\n');
+    if (cost > left(now_ns)) return false;
+    left_ -= cost;
+    return true;
+  }
+  // Bytes that can be taken now, unless they have lines.
+  int64_t left(int64_t now_ns) {
     const int64_t passed_ns = std::min<int64_t>(std::max<int64_t>(now_ns - filled_ns_, 0), kFullNs);
     const int64_t more = passed_ns * kBytesASecond / 1'000'000'000;
     if (more > 0) {  // else less than a byte, which is not to be lost
       left_ = std::min(left_ + more, kBurstBytes);
       filled_ns_ = now_ns;
     }
-    const int64_t cost = std::ssize(bytes) + kLineBytes * std::count(bytes.begin(), bytes.end(), '\n');
-    if (cost > left_) return false;
-    left_ -= cost;
-    return true;
+    return left_;
   }
 
  private:

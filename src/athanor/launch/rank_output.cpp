@@ -47,13 +47,17 @@ void RankOutput::add(int rank, std::string_view bytes, int64_t now_ns) {
       const size_t end = piece.find('\n');
       if (end != std::string_view::npos) piece = piece.substr(0, end + 1);
     }
-    if (!one.allowance.take(piece, now_ns)) return leave_out(rank, bytes, now_ns);
+    if (!one.allowance.take(piece, now_ns)) {
+      leave_out(rank, bytes.size(), now_ns);
+      one.cut_off = bytes.back() != '\n';
+      return;
+    }
     bytes.remove_prefix(piece.size());
     if (!one.cut_off) {
       show(rank, piece, now_ns);
       continue;
     }
-    leave_out(rank, piece, now_ns);
+    leave_out(rank, piece.size(), now_ns);
     one.cut_off = piece.back() != '\n';
   }
 }
@@ -67,27 +71,31 @@ void RankOutput::show(int rank, std::string_view bytes, int64_t now_ns) {
   one.lines.add(bytes, [&](std::string line) { add_line(rank, std::move(line), now_ns); });
 }
 
-void RankOutput::leave_out(int rank, std::string_view bytes, int64_t now_ns) {
+void RankOutput::leave_out(int rank, size_t size_bytes, int64_t now_ns) {
   Rank& one = ranks_[static_cast<size_t>(rank)];
   one.lines.end([&](std::string line) { add_line(rank, std::move(line), now_ns); });
   if (one.bytes_left_out == 0) {
     ++num_cut_off_;
     one.tell_at_ns = std::max(one.tell_at_ns, now_ns + kHoldNs);
   }
-  one.bytes_left_out += bytes.size();
-  one.lines_left_out += static_cast<uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
-  one.cut_off = bytes.back() != '\n';
+  one.bytes_left_out += size_bytes;
+}
+
+size_t RankOutput::leave_out_of(int rank, size_t size_bytes, int64_t now_ns) {
+  Rank& one = ranks_[static_cast<size_t>(rank)];
+  if (size_bytes <= kTailBytes || std::cmp_less_equal(size_bytes, one.allowance.left(now_ns))) return 0;
+  leave_out(rank, size_bytes - kTailBytes, now_ns);
+  one.cut_off = true;
+  return size_bytes - kTailBytes;
 }
 
 void RankOutput::tell_left_out(int rank) {
   Rank& one = ranks_[static_cast<size_t>(rank)];
   if (one.bytes_left_out == 0) return;
   --num_cut_off_;
-  write_(fmt::format("{}{}{} of its output ({} line{}) are not shown: it writes too fast\n",
+  write_(fmt::format("{}{}{} of its output are not shown: it writes too fast\n",
                      ranks_[0].in_line ? "\n" : "", mark({rank}),
-                     human_bytes(static_cast<double>(std::exchange(one.bytes_left_out, 0))),
-                     one.lines_left_out, one.lines_left_out == 1 ? "" : "s"));
-  one.lines_left_out = 0;
+                     human_bytes(static_cast<double>(std::exchange(one.bytes_left_out, 0)))));
   ranks_[0].in_line = false;
 }
 

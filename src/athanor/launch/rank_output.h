@@ -8,7 +8,7 @@
 //
 // A line of rank 1, 2, ... is held for a moment; the same line of other ranks joins it. It is dropped if rank 0 wrote
 // it, too. A rank that writes more than is of use to a reader (output_allowance.h) is cut off: what is left out is counted and
-// said, and costs no more than a look at its bytes. Time is passed in, in nanoseconds. Thread rule: one thread.
+// said, and costs no more than a copy of what is kept. Time is passed in, in nanoseconds. Thread rule: one thread.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +35,8 @@ class RankOutput {
   RankOutput(int num_ranks, std::function<void(std::string_view)> write);
 
   void add(int rank, std::string_view bytes, int64_t now_ns);
+  // Of `size_bytes` that wait to be added, how many of the first need not be: neither shown nor kept. They count as left out.
+  size_t leave_out_of(int rank, size_t size_bytes, int64_t now_ns);
   void end_of(int rank, int64_t now_ns);  // an unfinished last line counts as one
   // A new process, maybe of a rank that there was not: without earlier last words.
   void begin(int rank, int64_t now_ns);
@@ -60,13 +62,13 @@ class RankOutput {
     LineCutter lines{};
     LogTail tail{kTailBytes};
     OutputAllowance allowance{};
-    uint64_t bytes_left_out = 0, lines_left_out = 0;  // which nobody has been told of
-    int64_t tell_at_ns = 0;                           // that they were
-    bool cut_off = false;                             // until its next line begins
-    bool in_line = false;                             // of rank 0: what was written last does not end a line
+    uint64_t bytes_left_out = 0;  // which nobody has been told of
+    int64_t tell_at_ns = 0;       // that they were
+    bool cut_off = false;         // until its next line begins
+    bool in_line = false;         // of rank 0: what was written last does not end a line
   };
   void show(int rank, std::string_view bytes, int64_t now_ns);
-  void leave_out(int rank, std::string_view bytes, int64_t now_ns);
+  void leave_out(int rank, size_t size_bytes, int64_t now_ns);
   void tell_left_out(int rank);
   void add_line(int rank, std::string line, int64_t now_ns);
   void remember(const std::string& line);

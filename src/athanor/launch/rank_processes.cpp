@@ -1,5 +1,6 @@
 #include "athanor/launch/rank_processes.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 #include "athanor/base/clock.h"
 
 namespace athanor::launch {
+
+RankProcesses::RankProcesses(RankOutput& output)
+    : output_(&output), nowhere_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {}
 
 void RankProcesses::start(int worker, int rank, const WorkerCommand& command) {
   for (auto entry = processes_.begin(); entry != processes_.end();) {
@@ -63,6 +67,15 @@ void RankProcesses::read_output(RankProcess& one) {
   if (fd < 0 || ioctl(fd, FIONREAD, &there) != 0) return;
   pollfd polled{fd, POLLIN, 0};
   if (there == 0 && poll(&polled, 1, 0) <= 0) return;
+  // What is neither shown nor kept is not even copied.
+  for (size_t left_out = output_->leave_out_of(one.rank, static_cast<size_t>(there), now_ns());
+       left_out > 0;) {
+    const ssize_t length = splice(fd, nullptr, nowhere_.get(), nullptr, left_out, 0);
+    if (length < 0 && errno == EINTR) continue;
+    if (length <= 0) break;  // it is read below
+    left_out -= static_cast<size_t>(length);
+    there -= static_cast<int>(length);
+  }
   char bytes[65536];
   do {
     const ssize_t length = read(fd, bytes, sizeof(bytes));

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "athanor/control/descriptor.h"
 #include "athanor/control/packet_channel.h"
 #include "athanor/launch/rank_output.h"
 #include "athanor/launch/worker.h"
@@ -30,7 +31,7 @@ struct RankProcess {
 
 class RankProcesses {
  public:
-  explicit RankProcesses(RankOutput& output) : output_(&output) {}
+  explicit RankProcesses(RankOutput& output);
 
   // IoError if it cannot be started.
   void start(int worker, int rank, const WorkerCommand& command);
@@ -45,6 +46,7 @@ class RankProcesses {
 
  private:
   RankOutput* output_;
+  control::Descriptor nowhere_;
   std::map<int, RankProcess> processes_;
 };
 
