@@ -198,11 +198,11 @@ void ReportCommand::run() const {
                   {"parameters", html::short_number(number(report, "params"))},
                   {"training loss", html::short_number(series.train_loss())},
                   {"validation loss", html::short_number(series.valid_loss())},
-                  {"tokens/s (median)", html::short_number(number(report, "tokens_per_second"))},
-                  {"MFU (median)", per_cent(number(report, "mfu"))},
-                  {"goodput, last launch", per_cent(goodput)},
+                  {"tokens/s", html::short_number(number(report, "tokens_per_second"))},
+                  {"MFU", per_cent(number(report, "mfu"))},
+                  {"goodput", per_cent(goodput)},
                   {"incidents", with_commas(static_cast<int64_t>(num_incidents))},
-                  {"steps done in vain", with_commas(series.num_abandoned())}};
+                  {"steps in vain", with_commas(series.num_abandoned())}};
   if (first_step == 0) page.notes.emplace_back("The run has no finished step yet.");
   const int64_t damaged = damaged_metrics + damaged_abandoned + damaged_events;
   if (damaged > 0)

@@ -14,6 +14,7 @@ namespace athanor::observe::html {
 namespace {
 
 constexpr double kWidth = 1000, kHeight = 300, kAbsurd = 1e9;
+constexpr size_t kMany = 600;  // points: a thinner line
 
 struct Scale {
   double low = 0, high = 1;
@@ -56,7 +57,8 @@ Scale scale_of_values(const Chart& chart) {
   std::sort(values.begin(), values.end());
   const double low = values.front(), high = values.back(), middle = values[values.size() / 2];
   constexpr double kFarAbove = 30;
-  if (low > 0 && high > kFarAbove * middle) {
+  // Lines of different size on one chart, as parts of a whole, stay linear.
+  if (chart.lines.size() == 1 && low > 0 && high > kFarAbove * middle) {
     Scale scale{.low = std::floor(std::log10(low)), .high = std::ceil(std::log10(high)), .is_log = true};
     if (scale.high <= scale.low) scale.high = scale.low + 1;
     const double step = std::ceil((scale.high - scale.low) / 6);
@@ -99,8 +101,11 @@ std::string line_svg(const ChartLine& line, const Frame& frame) {
     is_drawing = has_drawn = true;
   }
   if (!has_drawn) return "";
-  std::string svg =
-      fmt::format("<path class=\"l c{}{}\" d=\"{}\"/>", line.color, line.is_faint ? " faint" : "", path);
+  std::string svg = fmt::format("<path class=\"l c{}{}\" d=\"{}\"/>", line.color,
+                                line.is_faint                ? " faint"
+                                : line.points.size() > kMany ? " fine"
+                                                             : "",
+                                path);
   constexpr size_t kMostDots = 80;
   if (!dots.empty() && (!line.is_dots || line.points.size() <= kMostDots))
     svg += fmt::format("<path class=\"d c{}\" d=\"{}\"/>", line.color, dots);

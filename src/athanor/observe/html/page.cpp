@@ -23,8 +23,8 @@ header{display:flex;flex-wrap:wrap;align-items:baseline;gap:.25rem .9rem}
 .finished,.running{color:var(--c4)}.failed,.dead{color:var(--c2)}.interrupted{color:var(--c3)}
 .muted,.none,.axis,.ends{color:var(--muted);font-size:.85rem;margin:.4rem 0}
 .reason{color:var(--c2);margin:.5rem 0;overflow-wrap:anywhere}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.75rem;margin:1.1rem 0}
-.figures div,figure,.box{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:.8rem 1rem}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(7.2rem,1fr));gap:.75rem;margin:1.1rem 0}
+.figures div{min-width:0}.figures div,figure,.box{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:.7rem .85rem}
 .figures span{display:block;color:var(--muted);font-size:.8rem}.figures b{font-size:1.25rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
 figure{margin:0;min-width:0}figcaption{font-weight:600}
@@ -39,7 +39,7 @@ figure{margin:0;min-width:0}figcaption{font-weight:600}
 path{fill:none;vector-effect:non-scaling-stroke}.l{stroke-width:1.6;stroke-linejoin:round}
 .d{stroke-width:7;stroke-linecap:round}.grid{stroke:var(--rule)}
 .mark{stroke:var(--muted);stroke-dasharray:2 3}.fail{stroke:var(--c2);stroke-dasharray:4 3;opacity:.65}
-.faint{opacity:.6}.axis{text-align:right;margin:0}
+.faint{opacity:.6}.fine{stroke-width:.9}.axis{text-align:right;margin:0}
 .c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}.c4{stroke:var(--c4)}
 .c5{stroke:var(--c5)}.c6{stroke:var(--c6)}.c7{stroke:var(--c7)}.c8{stroke:var(--c8)}
 .b0{background:var(--c0)}.b1{background:var(--c1)}.b2{background:var(--c2)}.b3{background:var(--c3)}.b4{background:var(--c4)}
