@@ -73,6 +73,7 @@ std::string text_of(const std::string& path) {
 
 std::string said(const Json& json, const char* key) {
   if (!json.is_object() || !json.contains(key) || json[key].is_null()) return "";
+  if (json[key].is_number_float()) return html::short_number(json[key].get<double>());
   return json[key].is_string() ? json[key].get<std::string>() : json[key].dump();
 }
 

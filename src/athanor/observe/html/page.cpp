@@ -57,7 +57,8 @@ th{text-align:left;color:var(--muted);font-weight:600}th,td{padding:.35rem .6rem
 .bars{display:grid;grid-template-columns:auto 1fr auto;gap:.4rem .8rem;align-items:center;font-size:.9rem}
 .bars i{display:block;height:.8rem;min-width:2px;border-radius:3px;background:var(--c2)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem}
-.facts h3{margin:0 0 .4rem;font-size:.95rem}.facts th{width:45%;font-weight:400}
+.facts h3{margin:0 0 .4rem;font-size:.95rem}.facts th{width:50%;font-weight:400}.facts>:last-child{grid-column:1/-1}
+.incidents th:nth-child(3),.incidents th:nth-child(4),.incidents th:nth-child(n+6){text-align:right}
 @media(max-width:720px){.incidents thead{display:none}.incidents tr{display:block;padding:.5rem 0;border-bottom:2px solid var(--rule)}
 .incidents td{display:grid;grid-template-columns:7.5rem 1fr;border:0;padding:.1rem 0;text-align:left;white-space:normal}
 .incidents td::before{content:attr(data-label);color:var(--muted)}.lane{grid-template-columns:7rem 1fr}}
