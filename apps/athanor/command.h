@@ -19,6 +19,7 @@ void add_generate(CLI::App& app);
 void add_init(CLI::App& app);
 void add_launch(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_report(CLI::App& app);
 void add_schedule(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_train(CLI::App& app);

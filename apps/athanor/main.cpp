@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   add_evaluate(app);
   add_generate(app);
   add_plot(app);
+  add_report(app);
   add_checkpoint(app);
   add_bench(app);
   add_schedule(app);

@@ -94,10 +94,20 @@ TEST(Plot, SaysWhatIsMissing) {
 // Every page of help, on no terminal: 80 columns, with nothing cut off a name.
 TEST(Help, FitsEightyColumns) {
   const Workplace place;
-  const std::vector<std::vector<std::string>> commands = {
-      {},       {"train"},    {"launch"}, {"verify"},  {"evaluate"},           {"generate"},
-      {"plot"}, {"schedule"}, {"doctor"}, {"dataset"}, {"checkpoint", "diff"}, {"tokenizer", "train"},
-      {"bench"}};
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"train"},
+                                                          {"launch"},
+                                                          {"verify"},
+                                                          {"evaluate"},
+                                                          {"generate"},
+                                                          {"plot"},
+                                                          {"report"},
+                                                          {"schedule"},
+                                                          {"doctor"},
+                                                          {"dataset"},
+                                                          {"checkpoint", "diff"},
+                                                          {"tokenizer", "train"},
+                                                          {"bench"}};
   for (std::vector<std::string> command : commands) {
     command.emplace_back("--help");
     const std::string text = place.output_of(command);
