@@ -20,6 +20,7 @@
 namespace athanor::chaos {
 
 class JobHandle;
+struct JobCommand;
 
 struct FaultText {
   const char* name;
@@ -34,7 +35,7 @@ struct Expectation {
   // Steps whose line was seen and that were done again. 1: the step in flight, whose line rank 0 has written while
   // another rank was in its update.
   int64_t most_redone_steps = 0;
-  bool survivors = false;  // ranks that were not struck keep their processes
+  bool survivors = false;   // ranks that were not struck keep their processes
   bool no_failure = false;  // the launcher takes nothing for a failure, and no process is started again
   // The event that names what was struck, and what its `cause` says; "": one of a failure or of a request to stop.
   const char* named_by = "";
@@ -49,10 +50,12 @@ class Fault {
   virtual ~Fault() = default;
   virtual FaultText text() const = 0;
   virtual int least_ranks() const { return 1; }
+  virtual std::string unavailable() const { return ""; }  // why this machine cannot do it; "": it can
   virtual std::vector<int> draw_ranks(Dice& dice, int num_ranks) const = 0;
   // A fault in the middle of a step: the rank carries it out itself, as it was asked to before the job began (fault_plan.h).
   // Its step is the trial's.
   virtual std::optional<PlannedFault> plan(const Draw& /*draw*/) const { return std::nullopt; }
+  virtual void prepare(JobCommand& /*command*/) const {}  // before the job starts
   virtual void inject(JobHandle& job, const Draw& draw) const = 0;
   virtual Expectation expectation() const = 0;
 

@@ -30,7 +30,8 @@ struct Seen {
   std::optional<int64_t> lost_steps{};        // seen, and done again; none: nothing was done after the fault
   std::optional<bool> survivors_kept_pids{};  // none: there are none
   std::optional<double> detect_seconds{}, recover_seconds{};
-  std::vector<std::string> alarms{};  // what the launcher took for a failure: "rank 1 was killed by signal 9 (SIGKILL)"
+  std::vector<std::string>
+      alarms{};  // what the launcher took for a failure: "rank 1 was killed by signal 9 (SIGKILL)"
   std::vector<std::string> leftovers{};
 };
 
