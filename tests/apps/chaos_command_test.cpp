@@ -125,8 +125,8 @@ TEST_F(Chaos, ABitThatFlipsIsFound) {
 
 TEST_F(Chaos, ADiskAndASizeThatChange) {
   for (const char* kind : {"full", "scale"}) {
-    const Outcome outcome =
-        place.run(arguments({"--seed", "8", "--trials", "1", "--faults", kind, "--json"}));
+    const Outcome outcome = place.run(
+        arguments({"--set", "train.steps=300", "--seed", "1", "--trials", "1", "--faults", kind, "--json"}));
     if (outcome.exit_code == 2) {
       EXPECT_THAT(outcome.err, HasSubstr(" needs ")) << outcome.all();  // it says that it cannot here
       continue;

@@ -1,4 +1,6 @@
 // scale: the operator takes a rank away while the job trains, and gives it back.
+#include <string>
+
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/chaos/faults.h"
@@ -9,6 +11,7 @@ namespace athanor::chaos::kinds {
 namespace {
 
 constexpr int64_t kScalePatienceNs = 30'000'000'000;
+constexpr double kLate = 0.6;  // of the training: it may end before the rank is back
 
 class Scale final : public Fault {
  public:
@@ -28,9 +31,12 @@ class Scale final : public Fault {
     job.strike(draw.ranks, 0);  // it ends, and another process comes
     for (const int size : {num_ranks - 1, num_ranks}) {
       job.note_strike();
-      if (!scale(job, size)) return;
-      if (!job.wait([&] { return job.has_recovered(); }, now_ns() + kScalePatienceNs) && size != num_ranks)
-        return job.note("the job had ended before the rank came back");
+      const std::string refused = scale(job, size);
+      if (!refused.empty() && draw.instant < kLate) job.note(refused);
+      if (!refused.empty()) return;
+      const bool has_changed = job.wait([&] { return job.has_recovered(); }, now_ns() + kScalePatienceNs);
+      if (!has_changed && draw.instant < kLate)
+        return job.note("the job had ended before its size had changed");
     }
   }
   Expectation expectation() const override {
@@ -38,15 +44,15 @@ class Scale final : public Fault {
   }
 
  private:
-  static bool scale(JobHandle& job, int size) {
+  // Why it was not done.
+  static std::string scale(JobHandle& job, int size) {
     const JobCommand& command = job.command();
     try {
       program_output({command.program, "ctl", command.run_folder(), "scale", std::to_string(size)},
                      command.environment);
-      return true;
+      return "";
     } catch (const Failure& error) {
-      job.note(error.what());
-      return false;
+      return error.what();
     }
   }
 };
