@@ -5,7 +5,8 @@
 #
 # N trials of each layout (default 25 of kind `kill`, of all layouts below). Adds to FILE (default: standard output is for
 # people alone) a line that names commit and layout before the lines of each campaign (docs/chaos.md). WORDS stand before
-# each command: nice, taskset. Each layout has a seed of its own, 100 S + its number. The text is tinyshakespeare of the folder that ATHANOR_TEST_DATA names. Exit code 1 if a
+# each command: nice, taskset. `kinds` as LAYOUT stands for the rows that have kinds of faults of their own, each with its own; `soak`
+# for one run that N faults strike. Each layout has a seed of its own, 100 S + its number. The text is tinyshakespeare of the folder that ATHANOR_TEST_DATA names. Exit code 1 if a
 # campaign has failed; the folders of its failed trials are named, and stay.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -44,6 +45,17 @@ moe-ep2-f32|2|parallel.ep=2 $moe
 moe-ep2-bf16|2|parallel.ep=2 $moe precision.compute=bf16
 "
 
+# The kinds of faults beside kills, where each is strongest. name|ranks|settings|kinds
+kinds="
+stop|2||stop,pause
+collectives|2||skip,delay,reorder,mismatch
+collectives-tp2|2|parallel.tp=2|skip,delay,reorder,mismatch
+flips|2||flip-slot,flip-checkpoint,flip-parameter,flip-gradient
+flips-zero2|2|parallel.zero_stage=2|flip-slot,flip-checkpoint
+disk|2||full
+scale|4|parallel.reduce=tree|scale
+"
+
 athanor=$PWD/build/release/athanor
 text=$ATHANOR_TEST_DATA/tinyshakespeare.txt
 commit=$(git describe --always --dirty)
@@ -56,7 +68,17 @@ cd "$folder"
 "$athanor" tokenizer train --type char --output char.json first.txt second.txt >/dev/null
 
 failed=0 number=0
-while IFS='|' read -r name ranks settings; do
+if [ "${1-}" = kinds ]; then
+  layouts=$kinds
+  shift
+fi
+if [ "${1-}" = soak ]; then
+  echo "{\"layout\":\"soak\",\"commit\":\"$commit\"}" >>"$output"
+  "${prefix[@]}" "$athanor" chaos faults.toml -n 3 --seed "$seed" --soak "$trials" --faults "$faults" --set launch.max_restarts=60 \
+    --set train.steps=$((8 * trials)) --set parallel.reduce=tree --output "$output" 2>&1 || failed=1
+  layouts=
+fi
+while IFS='|' read -r name ranks settings own; do
   [ -n "$name" ] || continue
   number=$((number + 1))
   [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
@@ -64,7 +86,7 @@ while IFS='|' read -r name ranks settings; do
   for setting in $settings; do words+=(--set "$setting"); done
   echo "{\"layout\":\"$name\",\"commit\":\"$commit\"}" >>"$output"
   echo "== $name"
-  "${prefix[@]}" "$athanor" chaos faults.toml -n "$ranks" --seed $((100 * seed + number)) --trials "$trials" --faults "$faults" \
+  "${prefix[@]}" "$athanor" chaos faults.toml -n "$ranks" --seed $((100 * seed + number)) --trials "$trials" --faults "${own:-$faults}" \
     "${words[@]}" --output "$output" 2>&1 || failed=1
 done <<<"$layouts"
 [ $failed -eq 1 ] && echo "faults: FAILED; what is left lies in $folder" && exit 1

@@ -17,6 +17,7 @@
 #include "athanor/base/human.h"
 #include "athanor/chaos/campaign.h"
 #include "athanor/chaos/faults.h"
+#include "athanor/chaos/soak.h"
 #include "athanor/config/load.h"
 #include "athanor/run/init_from.h"
 #include "command.h"
@@ -62,6 +63,7 @@ struct ChaosCommand {
   uint64_t seed = 1;
   int64_t trials = 10;
   int ranks = 2;
+  int64_t soak = 0;  // 0: trials
   bool json = false, keep = false;
 
   void run() const;
@@ -72,6 +74,14 @@ void ChaosCommand::run() const {
   if (config.launch.max_restarts == 0)
     throw ConfigError(
         "chaos: got launch.max_restarts = 0, expected at least 1: that is the negative control");
+  if (soak > 0 && config.launch.max_restarts < kLeastRestarts)
+    throw ConfigError(
+        fmt::format("chaos: --soak: got launch.max_restarts = {}, expected at least {}: the launcher's "
+                    "restarts are whole again after 100 steps, in which the job is struck up to 20 times",
+                    config.launch.max_restarts, kLeastRestarts));
+  if (soak > 0 && config.train.steps < soak * kStepsAFault)
+    throw ConfigError(fmt::format("chaos: --soak {}: got train.steps = {}, expected at least {}, {} a fault",
+                                  soak, config.train.steps, soak * kStepsAFault, kStepsAFault));
   CampaignOptions options{.seed = seed, .trials = trials, .faults = find_faults(faults, ranks), .keep = keep};
   WorkFolder folder(config.train.runs);
   folder.keep = keep;
@@ -94,13 +104,21 @@ void ChaosCommand::run() const {
     if (line.contains("trial")) {
       document["trials"].push_back(line);
     } else if (line.contains("summary")) {
-      document["summary"] = line["summary"];
+      document["summary"] = soak > 0 ? line : line["summary"];
       document["passed"] = line["passed"];
     } else {
       document["header"] = line;
     }
     say(sentence);
   };
+  if (soak > 0) {
+    const SoakResult result = run_soak(options, soak, tell);
+    if (json) print_json(document);
+    if (result.passed()) return;
+    folder.keep = true;
+    std::fprintf(stderr, "athanor: what is left of it: %s\n", printable(result.kept).c_str());
+    throw Exit{1};
+  }
   const CampaignResult result = run_campaign(options, tell);
   if (json) print_json(document);
   if (result.passed()) return;
@@ -135,8 +153,14 @@ void add_chaos(CLI::App& app) {
       ->check(CLI::Range(1, 1024));
   sub->add_option("--seed", command->seed, "Of the draws: kind of fault, ranks and instant of each trial")
       ->capture_default_str();
-  sub->add_option("--trials", command->trials, "How many, beside a negative control of each kind")
-      ->capture_default_str()
+  auto* trials =
+      sub->add_option("--trials", command->trials, "How many, beside a negative control of each kind")
+          ->capture_default_str()
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  sub->add_option("--soak", command->soak,
+                  "Instead of trials: so many faults in one run, one every five or six steps")
+      ->type_name("N")
+      ->excludes(trials)
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   sub->add_option("--faults", command->faults,
                   "Kinds of faults (default: all that the number of ranks allows)")
@@ -171,6 +195,7 @@ void add_chaos(CLI::App& app) {
       "\n"
       "Examples:\n"
       "  athanor chaos run.toml --seed 1 --trials 20\n"
+      "  athanor chaos run.toml -n 3 --soak 50 --set launch.max_restarts=40 --set train.steps=400\n"
       "  athanor chaos run.toml -n 3 --seed 2 --trials 100 --faults kill,kill-all --set "
       "parallel.zero_stage=1 -o faults.jsonl");
   sub->callback([command] { command->run(); });

@@ -3,8 +3,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <cstdio>
+#include <new>
+#include <system_error>
 
 #include "apps/command_line/program.h"
 #include "athanor/base/error.h"
@@ -16,6 +20,13 @@
 namespace athanor::apps {
 namespace {
 
+bool is_exhausted(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
+                               system->code() == std::errc::not_enough_memory);
+}
+
 Farewell last_words_of(const std::exception& error) {
   Farewell farewell{.status = Status::failed, .cause = Cause::error, .what = error.what(), .hint = {}};
   if (const auto* failure = dynamic_cast<const Failure*>(&error)) farewell.hint = failure->hint();
@@ -24,6 +35,10 @@ Farewell last_words_of(const std::exception& error) {
   if (dynamic_cast<const CallMismatch*>(&error) != nullptr) farewell.cause = Cause::mismatch;
   if (dynamic_cast<const Recoverable*>(&error) != nullptr) farewell.cause = Cause::peer;
   if (dynamic_cast<const IoError*>(&error) != nullptr) farewell.cause = Cause::io;
+  if (is_exhausted(error)) {
+    farewell.cause = Cause::exhausted;
+    farewell.what = fmt::format("the system gives no more memory or threads: {}", error.what());
+  }
   return farewell;
 }
 
@@ -57,8 +72,9 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
     return report;
   } catch (const std::exception& error) {
     Farewell words = last_words_of(error);
-    // A file that is missing at the start would be missing again.
-    if (words.cause == Cause::io && !rendezvous.has_begun()) words.cause = Cause::error;
+    // A file or memory that is missing at the start would be missing again.
+    if ((words.cause == Cause::io || words.cause == Cause::exhausted) && !rendezvous.has_begun())
+      words.cause = Cause::error;
     link.farewell(words);
     // The launcher, which has told this rank to end, says why.
     const bool was_told =

@@ -67,7 +67,8 @@ TEST_F(Chaos, AGradientIsNotANumberAndTheStepRunsAgain) {
 }
 
 TEST_F(Chaos, ARankThatIsStoppedIsNamedAndReplaced) {
-  const Outcome outcome = place.run(arguments({"--seed", "2", "--trials", "1", "--faults", "stop", "--json"}));
+  const Outcome outcome =
+      place.run(arguments({"--seed", "2", "--trials", "1", "--faults", "stop", "--json"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
   const Json document = Json::parse(outcome.out);
   ASSERT_EQ(document["trials"].size(), 2u);
@@ -80,17 +81,20 @@ TEST_F(Chaos, ARankThatIsStoppedIsNamedAndReplaced) {
 }
 
 TEST_F(Chaos, ARankThatIsPausedIsLeftAlone) {
-  const Outcome outcome = place.run(arguments({"--seed", "4", "--trials", "2", "--faults", "pause", "--json"}));
+  const Outcome outcome =
+      place.run(arguments({"--seed", "4", "--trials", "2", "--faults", "pause", "--json"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
   const Json document = Json::parse(outcome.out);
   ASSERT_EQ(document["trials"].size(), 3u);
   EXPECT_THAT(document["trials"][0]["why"].get<std::string>(), HasSubstr("taken for a failure"));
-  for (const int i : {1, 2}) EXPECT_EQ(document["trials"][static_cast<size_t>(i)]["passed"], true) << document;
+  for (const int i : {1, 2})
+    EXPECT_EQ(document["trials"][static_cast<size_t>(i)]["passed"], true) << document;
 }
 
 TEST_F(Chaos, ACollectiveThatOneRankDoesNotMakeIsNamedAndMadeAgain) {
   for (const char* kind : {"skip", "reorder", "mismatch", "delay"}) {
-    const Outcome outcome = place.run(arguments({"--seed", "6", "--trials", "2", "--faults", kind, "--json"}));
+    const Outcome outcome =
+        place.run(arguments({"--seed", "6", "--trials", "2", "--faults", kind, "--json"}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
     const Json document = Json::parse(outcome.out);
     ASSERT_EQ(document["trials"].size(), 3u);
@@ -105,7 +109,8 @@ TEST_F(Chaos, ACollectiveThatOneRankDoesNotMakeIsNamedAndMadeAgain) {
 
 TEST_F(Chaos, ABitThatFlipsIsFound) {
   for (const char* kind : {"flip-slot", "flip-checkpoint", "flip-parameter", "flip-gradient"}) {
-    const Outcome outcome = place.run(arguments({"--seed", "8", "--trials", "2", "--faults", kind, "--json"}));
+    const Outcome outcome =
+        place.run(arguments({"--seed", "8", "--trials", "2", "--faults", kind, "--json"}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
     const Json document = Json::parse(outcome.out);
     ASSERT_EQ(document["trials"].size(), 3u);
@@ -115,6 +120,39 @@ TEST_F(Chaos, ABitThatFlipsIsFound) {
       EXPECT_EQ(trial["bitwise"], true);
     }
   }
+  EXPECT_TRUE(nothing_left_running());
+}
+
+TEST_F(Chaos, ADiskAndASizeThatChange) {
+  for (const char* kind : {"full", "scale"}) {
+    const Outcome outcome = place.run(
+        arguments({"--set", "train.steps=300", "--seed", "1", "--trials", "1", "--faults", kind, "--json"}));
+    if (outcome.exit_code == 2) {
+      EXPECT_THAT(outcome.err, HasSubstr(" needs ")) << outcome.all();  // it says that it cannot here
+      continue;
+    }
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+    const Json trial = Json::parse(outcome.out)["trials"][1];
+    EXPECT_EQ(trial["passed"], true) << trial;
+    EXPECT_EQ(trial["bitwise"], true);
+  }
+  EXPECT_TRUE(nothing_left_running());
+}
+
+TEST_F(Chaos, ASoakStrikesOneRunAgainAndAgain) {
+  const std::vector<std::string> soak = {
+      "chaos",          "run.toml", "-n", "3",        "--set",
+      "train.steps=70", "--soak",   "6",  "--faults", "kill,kill-all,skip,nan-gradient,flip-slot"};
+  expect_refused(place.run(soak), 2, {"launch.max_restarts", "40"});
+  auto enough = soak;
+  enough.insert(enough.end(), {"--set", "launch.max_restarts=40", "--json"});
+  const Outcome outcome = place.run(enough);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
+  const Json document = Json::parse(outcome.out);
+  EXPECT_EQ(document["trials"].size(), 6u);
+  EXPECT_EQ(document["summary"]["faults"], 6);
+  EXPECT_GT(document["summary"]["goodput"], 0.0);
+  EXPECT_EQ(document["passed"], true) << document["summary"];
   EXPECT_TRUE(nothing_left_running());
 }
 

@@ -99,7 +99,8 @@ std::string outcome_of(Act act, int rank) {
 TEST(FaultyWorld, ACollectiveThatOneRankDoesNotMakeIsAMismatchOnAllRanks) {
   for (const Act act : {Act::skip, Act::reorder, Act::mismatch})
     for (const int rank : {0, 1, 2})
-      EXPECT_THAT(outcome_of(act, rank), HasSubstr("do not make the same collective")) << static_cast<int>(act);
+      EXPECT_THAT(outcome_of(act, rank), HasSubstr("do not make the same collective"))
+          << static_cast<int>(act);
 }
 
 TEST(FaultyWorld, ADelayChangesNothingAndAFlippedBitOneRank) {

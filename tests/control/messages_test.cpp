@@ -42,6 +42,7 @@ TEST(Messages, OfWorkersReadAsTheyWereWritten) {
       Farewell{.status = Status::failed, .cause = Cause::peer, .what = "rank 1", .hint = ""},
       Farewell{.status = Status::failed, .cause = Cause::error, .what = "shape", .hint = ""},
       Farewell{.status = Status::failed, .cause = Cause::mismatch, .what = "other calls", .hint = ""},
+      Farewell{.status = Status::failed, .cause = Cause::exhausted, .what = "no memory", .hint = ""},
   };
   for (const WorkerMessage& message : all) EXPECT_EQ(decode_worker_message(encode(message)), message);
 }

@@ -187,7 +187,7 @@ TEST(Master, WhatWouldFailAgainEndsTheJob) {
     EXPECT_EQ(verdict.failed_rank, 1);
     EXPECT_EQ(verdict.what, "words");
   }
-  for (const Cause cause : {Cause::io, Cause::peer, Cause::mismatch}) {
+  for (const Cause cause : {Cause::io, Cause::peer, Cause::mismatch, Cause::exhausted}) {
     Play play(Play::elastic(2));
     play.go(2, 7);
     play.fail(1, cause);

@@ -20,6 +20,7 @@
 namespace athanor::chaos {
 
 class JobHandle;
+struct JobCommand;
 
 struct FaultText {
   const char* name;
@@ -49,10 +50,12 @@ class Fault {
   virtual ~Fault() = default;
   virtual FaultText text() const = 0;
   virtual int least_ranks() const { return 1; }
+  virtual std::string unavailable() const { return ""; }  // why this machine cannot do it; "": it can
   virtual std::vector<int> draw_ranks(Dice& dice, int num_ranks) const = 0;
   // A fault in the middle of a step: the rank carries it out itself, as it was asked to before the job began (fault_plan.h).
   // Its step is the trial's.
   virtual std::optional<PlannedFault> plan(const Draw& /*draw*/) const { return std::nullopt; }
+  virtual void prepare(JobCommand& /*command*/) const {}  // before the job starts
   virtual void inject(JobHandle& job, const Draw& draw) const = 0;
   virtual Expectation expectation() const = 0;
 

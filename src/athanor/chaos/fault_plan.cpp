@@ -69,8 +69,8 @@ bool FaultPlan::is_due(const PlannedFault& fault, const Call& call, int64_t numb
   if (fault.step != PlannedFault::kSoon && step_ < fault.step) return false;
   if (fault.act == PlannedFault::Act::nan_gradient) return call.name.starts_with(kGradients);
   if (fault.act == PlannedFault::Act::flip_gradient)
-    return call.name.starts_with(kGradients) && (call.collective == Collective::all_reduce ||
-                                                 call.collective == Collective::all_reduce_tree);
+    return call.name.starts_with(kGradients) &&
+           (call.collective == Collective::all_reduce || call.collective == Collective::all_reduce_tree);
   return number >= static_cast<int64_t>(fault.where * static_cast<double>(calls_before_.load()));
 }
 

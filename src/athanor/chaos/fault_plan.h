@@ -33,8 +33,9 @@ struct PlannedFault {
   static constexpr int64_t kSoon = -1;
   Act act = Act::nan_gradient;
   int64_t step = kSoon;  // the rank's how manyth; kSoon: the one that it is in
-  double where = 0.0;    // which of the step's collectives, [0, 1); acts on gradients take the first one of theirs
-  double amount = 0.0;   // delay: seconds; flip_gradient: which bit, [0, 1)
+  double where =
+      0.0;  // which of the step's collectives, [0, 1); acts on gradients take the first one of theirs
+  double amount = 0.0;  // delay: seconds; flip_gradient: which bit, [0, 1)
 };
 
 class FaultPlan {
@@ -61,8 +62,8 @@ class FaultPlan {
   Entry& of(int rank) const;
   bool is_due(const PlannedFault& fault, const Call& call, int64_t number) const;
 
-  std::shared_ptr<Entry> entries_;                  // [kMostRanks]
-  std::atomic<int64_t> step_ = 1;                   // the first is there without
+  std::shared_ptr<Entry> entries_;                     // [kMostRanks]
+  std::atomic<int64_t> step_ = 1;                      // the first is there without
   std::atomic<int64_t> calls_ = 0, calls_before_ = 0;  // of this step, and of the one before
 };
 

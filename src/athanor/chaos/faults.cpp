@@ -11,11 +11,13 @@ namespace athanor::chaos {
 
 const std::vector<const Fault*>& all_faults() {
   static const std::vector<const Fault*> all = {
-      &kill_fault(),         &kill_several_fault(), &kill_all_fault(),        &kill_again_fault(),
-      &kill_master_fault(),  &nan_gradient_fault(), &stop_term_fault(),       &stop_fault(),
-      &pause_fault(),        &skip_fault(),         &delay_fault(),           &reorder_fault(),
-      &mismatch_fault(),     &flip_slot_fault(),    &flip_checkpoint_fault(), &flip_parameter_fault(),
-      &flip_gradient_fault()};
+      &kill_fault(),           &kill_several_fault(),  &kill_all_fault(),
+      &kill_again_fault(),     &kill_master_fault(),   &nan_gradient_fault(),
+      &stop_term_fault(),      &stop_fault(),          &pause_fault(),
+      &skip_fault(),           &delay_fault(),         &reorder_fault(),
+      &mismatch_fault(),       &flip_slot_fault(),     &flip_checkpoint_fault(),
+      &flip_parameter_fault(), &flip_gradient_fault(), &full_fault(),
+      &scale_fault()};
   return all;
 }
 
@@ -23,7 +25,9 @@ std::vector<const Fault*> find_faults(const std::vector<std::string>& names, int
   std::vector<const Fault*> found;
   if (names.empty()) {
     std::copy_if(all_faults().begin(), all_faults().end(), std::back_inserter(found),
-                 [&](const Fault* fault) { return fault->least_ranks() <= num_ranks; });
+                 [&](const Fault* fault) {
+                   return fault->least_ranks() <= num_ranks && fault->unavailable().empty();
+                 });
     return found;
   }
   std::vector<std::string> known;
@@ -38,6 +42,8 @@ std::vector<const Fault*> find_faults(const std::vector<std::string>& names, int
     if (fault->least_ranks() > num_ranks)
       throw ConfigError(fmt::format("chaos: --faults: {} needs -n {} or more, got -n {}", name,
                                     fault->least_ranks(), num_ranks));
+    if (const std::string why = fault->unavailable(); !why.empty())
+      throw ConfigError(fmt::format("chaos: --faults: {} {}", name, why));
     if (std::find(found.begin(), found.end(), fault) == found.end()) found.push_back(fault);
   }
   return found;

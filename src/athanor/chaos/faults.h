@@ -17,10 +17,14 @@
 namespace athanor::chaos {
 
 const std::vector<const Fault*>& all_faults();
-// In the order of the names. No names: all kinds that the number of ranks allows.
+// In the order of the names. No names: all kinds that the number of ranks and the machine allow.
 std::vector<const Fault*> find_faults(const std::vector<std::string>& names, int num_ranks);
 
-// One each, by file.
+}  // namespace athanor::chaos
+
+namespace athanor::chaos::kinds {
+
+// One each; a file of kinds/ has one, or several that do the same.
 const Fault& kill_fault();
 const Fault& kill_several_fault();
 const Fault& kill_all_fault();
@@ -38,5 +42,11 @@ const Fault& flip_slot_fault();
 const Fault& flip_checkpoint_fault();
 const Fault& flip_parameter_fault();
 const Fault& flip_gradient_fault();
+const Fault& full_fault();
+const Fault& scale_fault();
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds
+
+namespace athanor::chaos {
+using namespace kinds;
+}

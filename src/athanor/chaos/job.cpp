@@ -40,9 +40,9 @@ launch::WorkerCommand command_of(const JobCommand& job, const JobTraces& traces)
     command.arguments.push_back(setting);
   }
   command.environment = traces.mark(job.environment);
-  if (job.planned) {
+  if (job.planned || job.takes_plans) {
     FaultPlan::create(plan_of(job));
-    FaultPlan(plan_of(job)).ask(job.planned->rank, job.planned->fault);
+    if (job.planned) FaultPlan(plan_of(job)).ask(job.planned->rank, job.planned->fault);
     command.environment.push_back(fmt::format("{}={}", FaultPlan::kVariable, plan_of(job)));
   }
   sigemptyset(&command.signal_mask);
@@ -60,13 +60,24 @@ std::string JobCommand::run_folder() const {
   return join_path(runs, name);
 }
 
+void JobCommand::set(const std::vector<std::string>& more) {
+  for (const std::string& setting : more) {
+    const std::string key = setting.substr(0, setting.find('=') + 1);
+    std::erase_if(settings, [&](const std::string& before) { return before.starts_with(key); });
+    settings.push_back(setting);
+  }
+}
+
 JobHandle::JobHandle(const JobCommand& command)
-    : command_(command), watch_(command.run_folder()), launcher_(command_of(command, traces_)) {
-  if (command_.planned) plan_.emplace(plan_of(command_));
+    : command_(command),
+      watch_(command.run_folder()),
+      launcher_(command_of(command, traces_)),
+      asked_(command.planned) {
+  if (command_.planned || command_.takes_plans) plan_.emplace(plan_of(command_));
 }
 
 JobHandle::~JobHandle() {
-  if (command_.planned && system_env().exists(plan_of(command_))) try {
+  if (plan_ && system_env().exists(plan_of(command_))) try {
       system_env().remove_all(plan_of(command_));
     } catch (const IoError&) {  // it lies among the runs, whose folder goes
     }
@@ -175,18 +186,31 @@ void JobHandle::strike_master(bool loses_journal) {
       if (entry.path().filename().string().starts_with("journal"))
         std::filesystem::remove(entry.path(), ignored);
   note_strike();
-  if (master < 0 || kill(master, SIGKILL) != 0) struck_->missed.push_back(-1);
+  if (master <= 0 || kill(master, SIGKILL) != 0) struck_->missed.push_back(-1);
+}
+
+void JobHandle::ask(int rank, const PlannedFault& fault) {
+  asked_ = {rank, fault};
+  plan_->ask(rank, fault);
+}
+
+void JobHandle::forget_strike() {
+  struck_.reset();
+  notes_.clear();
+  watch_.take();
+  find_ranks();
 }
 
 void JobHandle::wait_for_plan() {
-  const int rank = command_.planned->rank;
+  const int rank = asked_->rank;
   const auto is_taken = [&] { return !plan_->is_asked(rank); };
   while (!wait(is_taken, now_ns() + kLookNs) && launcher_.running()) {
   }
   note_strike();
   if (const int64_t taken_ns = plan_->taken_ns(rank); taken_ns != 0)
     struck_->first_ns = struck_->last_ns = taken_ns;
-  struck_->step = std::min(struck_->step, command_.planned->fault.step - 1);
+  if (asked_->fault.step != PlannedFault::kSoon)
+    struck_->step = std::min(struck_->step, asked_->fault.step - 1);
   if (plan_->is_asked(rank)) struck_->missed.push_back(rank);
 }
 

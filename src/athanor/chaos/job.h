@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "athanor/chaos/fault_plan.h"
 #include "athanor/chaos/leftovers.h"
 #include "athanor/chaos/run_watch.h"
+#include "athanor/chaos/small_disk.h"
 #include "athanor/control/descriptor.h"
 #include "athanor/launch/worker.h"
 
@@ -40,8 +42,11 @@ struct JobCommand {
     int rank;
     PlannedFault fault;
   };
-  std::optional<Planned> planned{};  // fault_plan.h
+  std::optional<Planned> planned{};   // fault_plan.h
+  bool takes_plans = false;           // of JobHandle::ask(), while it runs
+  std::shared_ptr<SmallDisk> disk{};  // on which `runs` lies; null: on that of everybody
   std::string run_folder() const;
+  void set(const std::vector<std::string>& more);  // in place of what is set there already
 };
 
 class JobHandle {
@@ -52,6 +57,8 @@ class JobHandle {
   JobHandle& operator=(const JobHandle&) = delete;
 
   RunWatch& watch() { return watch_; }
+  const RunWatch& watch() const { return watch_; }
+  bool runs() const { return launcher_.running(); }
 
   // Follows the run until `done`, the time, or the end of the job; whether `done` was true. `done` is asked after each
   // write to the run's folder.
@@ -69,9 +76,17 @@ class JobHandle {
   // What kept a fault from being done, which fails the trial.
   void note(const std::string& why) { notes_.push_back(why); }
   const std::vector<std::string>& notes() const { return notes_; }
+  const JobCommand& command() const { return command_; }
+  SmallDisk& disk() { return *command_.disk; }
+  pid_t pid_of(int rank) const {
+    return ranks_.contains(rank) ? ranks_.at(rank).pid : -1;
+  }  // as of find_ranks()
   pid_t launcher_pid() const { return launcher_.pid(); }
   void strike_master(bool loses_journal = false);  // SIGKILL
-  void wait_for_plan();                            // until the rank has carried it out: that is the strike
+  void note_strike();                              // what is struck otherwise
+  void ask(int rank, const PlannedFault& fault);
+  void forget_strike();  // for the next one: the ranks are those of now
+  void wait_for_plan();  // until the rank has carried it out: that is the strike
 
   // Since the first strike: whether a step of a generation newer than all before it has been seen.
   bool has_recovered() const { return recovery_step() != nullptr; }
@@ -94,7 +109,6 @@ class JobHandle {
   std::vector<std::string> leftovers() { return traces_.leftovers(); }  // call it after the end
 
  private:
-  void note_strike();
   void read_errors();
 
   JobCommand command_;
@@ -111,6 +125,7 @@ class JobHandle {
   std::string last_words_;
   std::vector<std::string> notes_;
   std::optional<FaultPlan> plan_;
+  std::optional<JobCommand::Planned> asked_;
 };
 
 }  // namespace athanor::chaos

@@ -82,6 +82,10 @@ std::vector<std::string> RunWatch::Followed::new_lines() {
   return lines;
 }
 
+std::string text_in(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+}
+
 std::vector<SeenStep> steps_in_file(const std::string& path) {
   std::vector<SeenStep> steps;
   std::istringstream text(text_now(path));

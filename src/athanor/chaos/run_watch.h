@@ -59,6 +59,8 @@ class RunWatch {
   std::vector<SeenEvent> events_;
 };
 
+std::string text_in(const Json& json, const char* key);  // "": no text stands there
+
 // All steps of a file of metrics, at the time of the call; none where it is not there.
 std::vector<SeenStep> steps_in_file(const std::string& path);
 

@@ -31,7 +31,8 @@ SlotHeader& header_of(std::byte* slot) {
 
 bool is_committed(std::byte* slot) {
   const SlotHeader& header = header_of(slot);
-  return header.mark.load() == checkpoint::format::kCommitted && header.fixed.magic == checkpoint::format::kSlotMagic;
+  return header.mark.load() == checkpoint::format::kCommitted &&
+         header.fixed.magic == checkpoint::format::kSlotMagic;
 }
 
 std::vector<checkpoint::format::PlacedTensor> tensors_of(std::byte* slot) {

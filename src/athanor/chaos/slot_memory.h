@@ -32,7 +32,8 @@ class SlotMemory {
   void falsify();
 
  private:
-  SlotMemory(std::shared_ptr<std::byte> memory, size_t size_bytes) : memory_(std::move(memory)), size_bytes_(size_bytes) {}
+  SlotMemory(std::shared_ptr<std::byte> memory, size_t size_bytes)
+      : memory_(std::move(memory)), size_bytes_(size_bytes) {}
   struct Newest {
     int slot;
     uint64_t number;

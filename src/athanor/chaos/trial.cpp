@@ -20,15 +20,6 @@ double seconds_of(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
-std::string text_in(const Json& json, const char* key) {
-  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
-}
-
-RunEvidence evidence_of(const JobCommand& command) {
-  const std::string folder = command.run_folder();
-  return read_evidence(system_env(), folder, ledger_of(command.program, folder, command.environment));
-}
-
 class Trial {
  public:
   Trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault, const Draw& draw,
@@ -39,8 +30,9 @@ class Trial {
       planned->step = undisturbed.place_of(draw.instant).step + 1;
       command_.planned = {draw.ranks.front(), *planned};
     }
-    set(fault.settings());
-    if (is_control) set(fault.control_settings());
+    fault.prepare(command_);
+    command_.set(fault.settings());
+    if (is_control) command_.set(fault.control_settings());
   }
   TrialResult run();
 
@@ -48,7 +40,6 @@ class Trial {
   int64_t deadline_ns() const {
     return now_ns() + static_cast<int64_t>((kPatienceSeconds + 10.0 * undisturbed_.seconds) * 1e9);
   }
-  void set(const std::vector<std::string>& settings);
   void strike(JobHandle& job, const Undisturbed::Place& place);
   void follow(JobHandle& job);
   void note_events(JobHandle& job);
@@ -64,15 +55,6 @@ class Trial {
   bool is_control_;
   Seen seen_;
 };
-
-// In place of what is set there already.
-void Trial::set(const std::vector<std::string>& settings) {
-  for (const std::string& setting : settings) {
-    const std::string key = setting.substr(0, setting.find('=') + 1);
-    std::erase_if(command_.settings, [&](const std::string& before) { return before.starts_with(key); });
-    command_.settings.push_back(setting);
-  }
-}
 
 // Waits for the instant, and strikes.
 void Trial::strike(JobHandle& job, const Undisturbed::Place& place) {
@@ -131,18 +113,12 @@ void Trial::follow(JobHandle& job) {
 
 // What the launcher has said since the strike.
 void Trial::note_events(JobHandle& job) {
-  const Expectation expected = fault_.expectation();
-  const std::string kind = expected.named_by, as = expected.named_as;
-  for (const SeenEvent& seen : job.watch().events()) {
-    if (seen.at_ns < job.struck()->first_ns) continue;
-    const std::string said = text_in(seen.event, "cause");
-    const bool names = kind.empty() ? seen.kind() == "failure" || seen.kind() == "stop" : seen.kind() == kind;
-    if (names && !seen_.detect_seconds && said.find(as) != std::string::npos)
-      seen_.detect_seconds = seconds_of(seen.at_ns - job.struck()->first_ns);
-    if (seen.kind() == "failure" || seen.kind() == "restart")
-      seen_.alarms.push_back(
-          fmt::format("{} of rank {}: {}", seen.kind(), seen.event.value("rank", Json()).dump(), said));
-  }
+  seen_.detect_seconds = named_after(job, fault_.expectation());
+  for (const SeenEvent& seen : job.watch().events())
+    if (seen.at_ns >= job.struck()->first_ns && (seen.kind() == "failure" || seen.kind() == "restart"))
+      seen_.alarms.push_back(fmt::format("{} of rank {}: {}", seen.kind(),
+                                         seen.event.value("rank", Json()).dump(),
+                                         text_in(seen.event, "cause")));
 }
 
 void Trial::note_recovery(JobHandle& job) {
@@ -209,6 +185,11 @@ TrialResult Trial::run() {
 
 }  // namespace
 
+RunEvidence evidence_of(const JobCommand& command) {
+  const std::string folder = command.run_folder();
+  return read_evidence(system_env(), folder, ledger_of(command.program, folder, command.environment));
+}
+
 double Undisturbed::training_seconds() const {
   return seconds_of(steps.back().at_ns - steps.front().at_ns);
 }
@@ -247,6 +228,17 @@ Undisturbed run_undisturbed(const JobCommand& command) {
   check(undisturbed.steps.size() >= 3, "chaos: got a run of {} steps, expected at least 3",
         undisturbed.steps.size());
   return undisturbed;
+}
+
+std::optional<double> named_after(const JobHandle& job, const Expectation& expected) {
+  const std::string kind = expected.named_by, as = expected.named_as;
+  for (const SeenEvent& seen : job.watch().events()) {
+    const bool names = kind.empty() ? seen.kind() == "failure" || seen.kind() == "stop" : seen.kind() == kind;
+    if (names && seen.at_ns >= job.struck()->first_ns &&
+        text_in(seen.event, "cause").find(as) != std::string::npos)
+      return seconds_of(seen.at_ns - job.struck()->first_ns);
+  }
+  return std::nullopt;
 }
 
 TrialResult run_trial(const JobCommand& command, const Undisturbed& undisturbed, const Fault& fault,

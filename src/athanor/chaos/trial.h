@@ -41,7 +41,11 @@ struct Undisturbed {
   Place place_of(double instant) const;  // [0, 1) of training_seconds()
 };
 
+RunEvidence evidence_of(const JobCommand& command);  // of its run, which has ended
 Undisturbed run_undisturbed(const JobCommand& command);
+
+// From a strike to the event that names it; none: there was none.
+std::optional<double> named_after(const JobHandle& job, const Expectation& expected);
 
 struct TrialResult {
   int64_t trial = 0;

@@ -1,11 +1,14 @@
 // Writing: each rank writes its slices, the ranks agree after every step, and rank 0 commits. Each step ends with an
 // all-gather of the outcomes; if one rank failed, all throw, so no rank waits for a failed one.
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
+#include <system_error>
 
 #include "athanor/base/check.h"
 #include "athanor/base/hash.h"
@@ -27,6 +30,17 @@ struct Outcome {
   char text[1008] = {};
 };
 
+// What the system does not give is no misuse.
+void run_stage(const std::function<void()>& stage) {
+  try {
+    stage();
+  } catch (const std::bad_alloc&) {
+    throw IoError("the system gives no more memory", ENOMEM);
+  } catch (const std::system_error& error) {
+    throw IoError(error.what(), error.code().value());
+  }
+}
+
 void agree(Group& group, const std::function<void()>& stage) {
   Outcome mine;
   std::exception_ptr failure;
@@ -37,7 +51,7 @@ void agree(Group& group, const std::function<void()>& stage) {
     std::strncpy(mine.text, text, sizeof(mine.text) - 1);
   };
   try {
-    stage();
+    run_stage(stage);
   } catch (const IoError& error) {
     note(Outcome::system, error.code(), error.what());
   } catch (const std::exception& error) {

@@ -11,8 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kKinds = {"step",       "evaluation", "saving",
                                                     "tokenizing", "closing",    "other"};
 constexpr std::array<std::string_view, 3> kStatuses = {"finished", "interrupted", "failed"};
-constexpr std::array<std::string_view, 7> kCauses = {"none", "config", "error",   "not_finite",
-                                                     "io",   "peer",   "mismatch"};
+constexpr std::array<std::string_view, 8> kCauses = {"none", "config", "error",    "not_finite",
+                                                     "io",   "peer",   "mismatch", "exhausted"};
 
 Json to_json(const Hello& m) {
   return {{"message", "hello"}, {"version", m.version}, {"job", m.job}, {"worker", m.worker}, {"pid", m.pid}};

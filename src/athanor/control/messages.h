@@ -82,8 +82,8 @@ struct Event {
 
 enum class Status { finished, interrupted, failed };
 // Of a failure. `peer`: another rank, or the group that broke.
-// `mismatch`: ranks that made different calls.
-enum class Cause { none, config, error, not_finite, io, peer, mismatch };
+// `mismatch`: ranks that made different calls. `exhausted`: the system gave no more memory or threads.
+enum class Cause { none, config, error, not_finite, io, peer, mismatch, exhausted };
 
 // The last words of a worker before it exits.
 struct Farewell {

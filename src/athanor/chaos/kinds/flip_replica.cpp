@@ -6,7 +6,7 @@
 #include "athanor/chaos/job.h"
 #include "athanor/chaos/slot_memory.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 constexpr int kMostTries = 200;
@@ -20,17 +20,22 @@ class FlipReplica : public Fault {
     return {"guard.state_hash=act", "guard.state_hash_every=1", "checkpoint.every_steps=20"};
   }
   Expectation expectation() const override {
-    return {.most_redone_steps = kAnySteps, .no_failure = true, .named_by = "guard", .named_as = "replicas agreed"};
+    return {.most_redone_steps = kAnySteps,
+            .no_failure = true,
+            .named_by = "guard",
+            .named_as = "replicas agreed"};
   }
-  std::vector<std::string> control_settings() const override { return {"guard.state_hash=off"}; }
+  std::vector<std::string> control_settings() const override { return {"guard.state_hash=warn"}; }
 
  protected:
   FaultText text_of(const char* name, const char* what) const {
     return {.name = name,
             .what = what,
-            .must = "the guard finds it, and the run goes back to a state on which all agreed; nothing is taken for a "
-                    "failure, no process ends, and the bits are those of the undisturbed run",
-            .control = "guard.state_hash = \"off\""};
+            .must =
+                "the guard finds it, and the run goes back to a state on which all agreed; nothing is taken "
+                "for a "
+                "failure, no process ends, and the bits are those of the undisturbed run",
+            .control = "guard.state_hash = \"warn\""};
   }
 };
 
@@ -79,4 +84,4 @@ const Fault& flip_gradient_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

@@ -5,7 +5,7 @@
 #include "athanor/chaos/job.h"
 #include "athanor/chaos/slot_memory.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 class FlipSlot final : public Fault {
@@ -13,8 +13,9 @@ class FlipSlot final : public Fault {
   FaultText text() const override {
     return {.name = "flip-slot",
             .what = "SIGKILL to one rank, and a bit flips in the newest of its slots",
-            .must = "the slot is refused; the job goes on from an older step that is whole, with the bits of the "
-                    "undisturbed run and the processes of the others",
+            .must =
+                "the slot is refused; the job goes on from an older step that is whole, with the bits of the "
+                "undisturbed run and the processes of the others",
             .control = "bits of each tensor flip, and the checksums are made to agree"};
   }
   std::vector<int> draw_ranks(Dice& dice, int num_ranks) const override { return {dice.below(num_ranks)}; }
@@ -44,4 +45,4 @@ const Fault& flip_slot_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

@@ -4,7 +4,7 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 class Kill final : public Fault {
@@ -29,4 +29,4 @@ const Fault& kill_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

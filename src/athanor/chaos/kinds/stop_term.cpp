@@ -6,7 +6,7 @@
 #include "athanor/chaos/job.h"
 #include "athanor/launch/stop_requests.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 class StopTerm final : public Fault {
@@ -37,4 +37,4 @@ const Fault& stop_term_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

@@ -2,7 +2,7 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 using Act = PlannedFault::Act;
@@ -13,8 +13,9 @@ class WrongCollective final : public Fault {
   FaultText text() const override {
     return {.name = name_,
             .what = what_,
-            .must = "named within a second; all ranks meet again, with the bits of the undisturbed run and the "
-                    "processes of all ranks",
+            .must =
+                "named within a second; all ranks meet again, with the bits of the undisturbed run and the "
+                "processes of all ranks",
             .control = "launch.max_restarts = 0"};
   }
   int least_ranks() const override { return 2; }
@@ -57,4 +58,4 @@ const Fault& mismatch_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

@@ -5,7 +5,7 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 constexpr double kMostSecondSeconds = 0.1;
@@ -36,4 +36,4 @@ const Fault& kill_again_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

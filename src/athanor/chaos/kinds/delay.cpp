@@ -4,18 +4,20 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
-constexpr double kLeastSeconds = 0.1, kMostSeconds = 2.0;
+constexpr double kLeastDelay = 0.1, kMostDelay = 2.0;
 
 class Delay final : public Fault {
  public:
   FaultText text() const override {
-    return {.name = "delay",
-            .what = "One rank makes one of its collectives 0.1 to 2 s late",
-            .must = "nothing is taken for a failure, no process ends, and the bits are those of the undisturbed run",
-            .control = "launch.timeout_ms is half of the delay"};
+    return {
+        .name = "delay",
+        .what = "One rank makes one of its collectives 0.1 to 2 s late",
+        .must =
+            "nothing is taken for a failure, no process ends, and the bits are those of the undisturbed run",
+        .control = "launch.timeout_ms is half of the delay"};
   }
   int least_ranks() const override { return 2; }
   std::vector<int> draw_ranks(Dice& dice, int num_ranks) const override { return {dice.below(num_ranks)}; }
@@ -24,7 +26,7 @@ class Delay final : public Fault {
     const double share = draw.is_control ? 1.0 : std::modf(draw.second * 1024.0, &unused);
     return PlannedFault{.act = PlannedFault::Act::delay,
                         .where = draw.second,
-                        .amount = kLeastSeconds + share * (kMostSeconds - kLeastSeconds)};
+                        .amount = kLeastDelay + share * (kMostDelay - kLeastDelay)};
   }
   void inject(JobHandle& job, const Draw&) const override { job.wait_for_plan(); }
   Expectation expectation() const override { return {.survivors = true, .no_failure = true}; }
@@ -38,4 +40,4 @@ const Fault& delay_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

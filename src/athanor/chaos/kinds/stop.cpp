@@ -4,16 +4,17 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 class Stop final : public Fault {
  public:
   FaultText text() const override {
-    return {.name = "stop",
-            .what = "SIGSTOP to one rank",
-            .must = "the launcher names it within a second, kills it after ten and starts it again; as of kill",
-            .control = "launch.max_restarts = 0"};
+    return {
+        .name = "stop",
+        .what = "SIGSTOP to one rank",
+        .must = "the launcher names it within a second, kills it after ten and starts it again; as of kill",
+        .control = "launch.max_restarts = 0"};
   }
   std::vector<int> draw_ranks(Dice& dice, int num_ranks) const override { return {dice.below(num_ranks)}; }
   void inject(JobHandle& job, const Draw& draw) const override { job.strike(draw.ranks, SIGSTOP); }
@@ -29,4 +30,4 @@ const Fault& stop_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

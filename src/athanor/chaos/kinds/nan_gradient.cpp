@@ -2,7 +2,7 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 class NanGradient final : public Fault {
@@ -20,7 +20,7 @@ class NanGradient final : public Fault {
     return PlannedFault{.act = PlannedFault::Act::nan_gradient};
   }
   void inject(JobHandle& job, const Draw&) const override { job.wait_for_plan(); }
-  Expectation expectation() const override { return {.survivors = true}; }
+  Expectation expectation() const override { return {.survivors = true, .no_failure = true}; }
   std::vector<std::string> control_settings() const override { return {"guard.not_finite=off"}; }
 };
 
@@ -31,4 +31,4 @@ const Fault& nan_gradient_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

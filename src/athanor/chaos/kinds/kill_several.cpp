@@ -4,7 +4,7 @@
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 class KillSeveral final : public Fault {
@@ -33,4 +33,4 @@ const Fault& kill_several_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds

@@ -15,7 +15,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/launch/stop_requests.h"
 
-namespace athanor::chaos {
+namespace athanor::chaos::kinds {
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,9 +52,12 @@ class FlipCheckpoint final : public Fault {
  public:
   FaultText text() const override {
     return {.name = "flip-checkpoint",
-            .what = "SIGTERM to the launcher; a bit flips in a file of the newest checkpoint; then the same command again",
-            .must = "the checkpoint is refused; the same command goes on from an older one, to the bits of the "
-                    "undisturbed run",
+            .what =
+                "SIGTERM to the launcher; a bit flips in a file of the newest checkpoint; then the same "
+                "command again",
+            .must =
+                "the checkpoint is refused; the same command goes on from an older one, to the bits of the "
+                "undisturbed run",
             .control = "checkpoint.keep = 1: there is no older one"};
   }
   std::vector<int> draw_ranks(Dice&, int) const override { return {}; }
@@ -81,4 +84,4 @@ const Fault& flip_checkpoint_fault() {
   return fault;
 }
 
-}  // namespace athanor::chaos
+}  // namespace athanor::chaos::kinds
