@@ -1,5 +1,5 @@
 // What signals, exit codes and the kernel's counters mean.
-#include "athanor/launch/end_in_words.h"
+#include "athanor/launch/diagnosis/end_in_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

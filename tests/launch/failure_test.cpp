@@ -1,5 +1,5 @@
 // What the launcher says and keeps of a rank that failed, and that no rank keeps it from its work by what it writes.
-#include "athanor/launch/failure_report.h"
+#include "athanor/launch/diagnosis/failure_report.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,13 +1,13 @@
 // A job stands still when every rank is late in what it does, and only then.
-#include "athanor/launch/hang_watch.h"
+#include "athanor/launch/diagnosis/hang_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "athanor/launch/hang_report.h"
-#include "athanor/launch/progress_watch.h"
+#include "athanor/launch/diagnosis/hang_report.h"
+#include "athanor/launch/diagnosis/progress_watch.h"
 
 namespace athanor::tests::hang_watch_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "athanor/launch/progress_watch.h"
+#include "athanor/launch/diagnosis/progress_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

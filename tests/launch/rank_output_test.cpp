@@ -1,4 +1,4 @@
-#include "athanor/launch/rank_output.h"
+#include "athanor/launch/output/rank_output.h"
 
 #include <gtest/gtest.h>
 

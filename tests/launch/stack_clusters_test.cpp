@@ -1,5 +1,5 @@
 // Ranks that stand at the same place are one cluster, whatever their innermost frame; the odd one is named where there is one.
-#include "athanor/launch/stack_clusters.h"
+#include "athanor/launch/diagnosis/stack_clusters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Stacks, states and names of real processes, which go on afterwards as if nothing had been.
-#include "athanor/launch/stacks.h"
+#include "athanor/launch/diagnosis/stacks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <csignal>
 #include <thread>
 
-#include "athanor/launch/stack_clusters.h"
+#include "athanor/launch/diagnosis/stack_clusters.h"
 #include "support/tiers.h"
 
 namespace athanor::tests::stacks_test {

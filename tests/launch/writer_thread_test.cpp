@@ -1,5 +1,5 @@
 // Whoever adds does not wait for the reader, in bounded memory, and nothing is lost without a word.
-#include "athanor/launch/writer_thread.h"
+#include "athanor/launch/output/writer_thread.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -80,7 +80,14 @@ using namespace replicas;
 }  // namespace engine
 namespace run {}
 namespace verify {}
-namespace launch {}
+namespace launch {
+namespace diagnosis {}
+namespace master {}
+namespace output {}
+using namespace diagnosis;
+using namespace master;
+using namespace output;
+}  // namespace launch
 namespace chaos {}
 
 using namespace athanor::base;

@@ -7,7 +7,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/launch/agent_loop.h"
-#include "athanor/launch/end_in_words.h"
+#include "athanor/launch/diagnosis/end_in_words.h"
 
 namespace athanor::launch {
 

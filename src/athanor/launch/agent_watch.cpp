@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "athanor/launch/agent_loop.h"
-#include "athanor/launch/stacks.h"
+#include "athanor/launch/diagnosis/stacks.h"
 
 namespace athanor::launch {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "athanor/launch/master.h"
-#include "athanor/launch/rank_output.h"
+#include "athanor/launch/output/rank_output.h"
 
 namespace athanor::launch {
 

@@ -18,7 +18,7 @@
 
 #include "athanor/control/descriptor.h"
 #include "athanor/control/packet_channel.h"
-#include "athanor/launch/rank_output.h"
+#include "athanor/launch/output/rank_output.h"
 #include "athanor/launch/worker.h"
 
 namespace athanor::launch {

@@ -14,7 +14,7 @@ extern "C" {  // glibc 2.36 forgot it
 }
 
 #include "athanor/base/error.h"
-#include "athanor/launch/end_in_words.h"
+#include "athanor/launch/diagnosis/end_in_words.h"
 
 namespace athanor::launch {
 

@@ -1,5 +1,5 @@
 // What the ranks of a run are doing, told to the launcher for as long as this lives; then what they did before. Where they count
-// nothing for longer than is usual of it, the launcher looks where they stand (launch/hang_watch.h).
+// nothing for longer than is usual of it, the launcher looks where they stand (launch/diagnosis/hang_watch.h).
 //
 //   const Doing saving(run, control::ProgressKind::saving);
 //

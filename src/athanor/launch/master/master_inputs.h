@@ -17,11 +17,6 @@
 #include "athanor/control/operator_messages.h"
 #include "athanor/launch/master.h"
 
-namespace athanor::launch {
-namespace master {}
-using namespace master;
-}  // namespace athanor::launch
-
 namespace athanor::launch::master {
 
 struct Started {

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <numeric>
 
+#include "apps/athanor/command.h"
 #include "apps/command_line/program.h"
 #include "apps/command_line/progress.h"
 #include "apps/command_line/terminal.h"
@@ -20,7 +21,6 @@
 #include "athanor/layout/enumerate.h"
 #include "athanor/run/init_from.h"
 #include "athanor/verify/verify.h"
-#include "command.h"
 #include "verify_record.h"
 #include "verify_table.h"
 #include "work_in_processes.h"

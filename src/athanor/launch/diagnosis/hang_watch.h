@@ -22,7 +22,7 @@
 
 #include "athanor/control/messages.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 constexpr size_t kNumKinds = control::kNumProgressKinds;
 
@@ -68,4 +68,4 @@ class HangWatch {
   int64_t look_ns_ = -1;  // -1: none yet
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

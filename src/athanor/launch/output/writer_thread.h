@@ -18,7 +18,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 class WriterThread {
  public:
@@ -43,4 +43,4 @@ class WriterThread {
   std::thread thread_;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

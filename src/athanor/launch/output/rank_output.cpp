@@ -1,4 +1,4 @@
-#include "athanor/launch/rank_output.h"
+#include "athanor/launch/output/rank_output.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +8,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 namespace {
 
@@ -184,4 +184,4 @@ RankOutput::LastWords RankOutput::last_words(int rank) const {
   return words;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

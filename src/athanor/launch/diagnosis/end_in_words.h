@@ -18,7 +18,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 struct ProcessEnd {
   int exit_code = -1;     // -1: killed by a signal
@@ -54,4 +54,4 @@ class MemoryKills {
   Counters explained_;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

@@ -22,7 +22,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 constexpr int64_t kLookNs = 250'000'000;
 constexpr int64_t kMostBetweenLooksNs = 4 * kLookNs;  // else nobody looked
@@ -71,4 +71,4 @@ class ProgressWatch {
   std::map<int, Stop> stops_;  // by rank
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

@@ -23,7 +23,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 struct FailureReport {
   std::string host{};
@@ -40,4 +40,4 @@ struct FailureReport {
 
 std::string text_of(const FailureReport& report);  // without a newline at the end
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

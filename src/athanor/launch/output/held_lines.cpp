@@ -1,8 +1,8 @@
-#include "athanor/launch/held_lines.h"
+#include "athanor/launch/output/held_lines.h"
 
 #include <utility>
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 void HeldLines::add(int rank, std::string line, int64_t now_ns) {
   const size_t number = num_gone_ + lines_.size();
@@ -43,4 +43,4 @@ void HeldLines::clear() {
   texts_.clear();
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

@@ -1,11 +1,11 @@
-#include "athanor/launch/failure_report.h"
+#include "athanor/launch/diagnosis/failure_report.h"
 
 #include <fmt/core.h>
 
 #include "athanor/base/human.h"
 #include "athanor/observe/log.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr size_t kColumns = 160;  // of a line that the rank wrote
@@ -53,4 +53,4 @@ std::string text_of(const FailureReport& report) {
   return text;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

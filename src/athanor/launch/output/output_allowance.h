@@ -13,7 +13,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 class OutputAllowance {
  public:
@@ -42,4 +42,4 @@ class OutputAllowance {
   int64_t left_ = kBurstBytes, filled_ns_ = 0;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

@@ -21,7 +21,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 class HeldLines {
  public:
@@ -55,4 +55,4 @@ class HeldLines {
   size_t num_gone_ = 0;  // the number of the first line
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "athanor/launch/stacks.h"
+#include "athanor/launch/diagnosis/stacks.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 struct RankStacks {
   int rank = 0;
@@ -37,4 +37,4 @@ std::optional<int> odd_rank(const std::vector<StackCluster>& clusters,
 // A line each cluster: ranks, state, and the stack down to `most_frames`.
 std::string text_of(const std::vector<StackCluster>& clusters, size_t most_frames = 6);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

@@ -1,4 +1,4 @@
-#include "athanor/launch/hang_report.h"
+#include "athanor/launch/diagnosis/hang_report.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 const char* deed_of(control::ProgressKind kind) {
@@ -53,4 +53,4 @@ HangReport report_of(const Standstill& found, const std::vector<RankStacks>& sta
   return report;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

@@ -1,9 +1,9 @@
-#include "athanor/launch/progress_watch.h"
+#include "athanor/launch/diagnosis/progress_watch.h"
 
 #include <algorithm>
 #include <iterator>
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr int kLooksToTell = 2;  // a stop of a moment, as a tracer makes it, is none
@@ -78,4 +78,4 @@ std::vector<StoppedRank> ProgressWatch::look(int64_t now_ns, const std::vector<S
   return found;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

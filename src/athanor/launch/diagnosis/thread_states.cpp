@@ -5,9 +5,9 @@
 #include <sstream>
 #include <system_error>
 
-#include "athanor/launch/stacks.h"
+#include "athanor/launch/diagnosis/stacks.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 std::string text_of(const std::filesystem::path& file) {
@@ -53,4 +53,4 @@ ProcessStacks thread_states(pid_t process) {
   return stacks;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

@@ -1,8 +1,8 @@
-#include "athanor/launch/line_cutter.h"
+#include "athanor/launch/output/line_cutter.h"
 
 #include <utility>
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 void LineCutter::add(std::string_view bytes, const Take& take) {
   while (!bytes.empty()) {
@@ -28,4 +28,4 @@ void LineCutter::end(const Take& take) {
   has_returned_ = false;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

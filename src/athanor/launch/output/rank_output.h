@@ -21,12 +21,12 @@
 #include <vector>
 
 #include "athanor/base/namespaces.h"
-#include "athanor/launch/held_lines.h"
-#include "athanor/launch/line_cutter.h"
-#include "athanor/launch/log_tail.h"
-#include "athanor/launch/output_allowance.h"
+#include "athanor/launch/output/held_lines.h"
+#include "athanor/launch/output/line_cutter.h"
+#include "athanor/launch/output/log_tail.h"
+#include "athanor/launch/output/output_allowance.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 constexpr size_t kTailBytes = 64 << 10;
 
@@ -81,4 +81,4 @@ class RankOutput {
   int num_cut_off_ = 0;                     // ranks with something left out
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

@@ -14,7 +14,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 class LogTail {
  public:
@@ -32,4 +32,4 @@ class LogTail {
   std::string bytes_;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

@@ -15,7 +15,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 class LineCutter {
  public:
@@ -30,4 +30,4 @@ class LineCutter {
   bool has_returned_ = false;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

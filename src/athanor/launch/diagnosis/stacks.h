@@ -21,7 +21,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 struct ThreadStack {
   pid_t thread = 0;
@@ -45,4 +45,4 @@ ProcessStacks take_stacks(pid_t process, int64_t limit_ms);
 // "athanor::run::Segment::train" of a mangled symbol: without parameters, template arguments and unnamed namespaces.
 std::string short_function_name(const char* symbol);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

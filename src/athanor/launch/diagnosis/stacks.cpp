@@ -1,4 +1,4 @@
-#include "athanor/launch/stacks.h"
+#include "athanor/launch/diagnosis/stacks.h"
 
 #include <cxxabi.h>
 #include <elfutils/libdwfl.h>
@@ -18,7 +18,7 @@
 
 #include "athanor/base/clock.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr size_t kMostFrames = 64;
@@ -178,4 +178,4 @@ ProcessStacks take_stacks(pid_t process, int64_t limit_ms) {
   return stacks;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

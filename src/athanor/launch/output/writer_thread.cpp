@@ -1,4 +1,4 @@
-#include "athanor/launch/writer_thread.h"
+#include "athanor/launch/output/writer_thread.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 
 #include "athanor/base/human.h"
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 WriterThread::WriterThread(std::function<void(std::string_view text)> write)
     : write_(std::move(write)), thread_([this] { write_all(); }) {}
@@ -46,4 +46,4 @@ void WriterThread::write_all() {
   }
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output

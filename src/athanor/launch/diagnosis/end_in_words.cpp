@@ -1,4 +1,4 @@
-#include "athanor/launch/end_in_words.h"
+#include "athanor/launch/diagnosis/end_in_words.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 
 #include "athanor/base/cgroup.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr int kShellsOffset = 128;  // exit code of a shell whose command a signal has ended, less the signal
@@ -140,4 +140,4 @@ KilledBy MemoryKills::ask() {
   return KilledBy::perhaps_kernel;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

@@ -1,10 +1,10 @@
-#include "athanor/launch/hang_watch.h"
+#include "athanor/launch/diagnosis/hang_watch.h"
 
 #include <algorithm>
 
-#include "athanor/launch/progress_watch.h"
+#include "athanor/launch/diagnosis/progress_watch.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr size_t kLeastIntervals = 3;
@@ -73,4 +73,4 @@ std::optional<Standstill> HangWatch::look(int64_t now_ns, bool counts) {
       .kind = last->kind, .still_ns = now_ns - last->since_ns, .usual_ns = median_of(last->kind).value_or(0)};
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

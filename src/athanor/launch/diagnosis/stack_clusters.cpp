@@ -1,11 +1,11 @@
-#include "athanor/launch/stack_clusters.h"
+#include "athanor/launch/diagnosis/stack_clusters.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr size_t kInnermost = 2;  // frames that may differ
@@ -104,4 +104,4 @@ std::string text_of(const std::vector<StackCluster>& clusters, size_t most_frame
   return text;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

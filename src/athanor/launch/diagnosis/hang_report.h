@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "athanor/launch/hang_watch.h"
-#include "athanor/launch/stack_clusters.h"
+#include "athanor/launch/diagnosis/hang_watch.h"
+#include "athanor/launch/diagnosis/stack_clusters.h"
 
-namespace athanor::launch {
+namespace athanor::launch::diagnosis {
 
 struct HangReport {
   std::string sentence{};
@@ -24,4 +24,4 @@ struct HangReport {
 
 HangReport report_of(const Standstill& found, const std::vector<RankStacks>& stacks);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::diagnosis

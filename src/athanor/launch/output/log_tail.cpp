@@ -1,8 +1,8 @@
-#include "athanor/launch/log_tail.h"
+#include "athanor/launch/output/log_tail.h"
 
 #include <algorithm>
 
-namespace athanor::launch {
+namespace athanor::launch::output {
 
 void LogTail::add(std::string_view bytes) {
   num_added_ += bytes.size();
@@ -32,4 +32,4 @@ std::string LogTail::text() const {
   return bytes_.substr(next_) + bytes_.substr(0, next_);
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::output
