@@ -3,7 +3,7 @@
 //   HeldLines held;
 //   held.add(1, "warning: slow disk", now);
 //   held.add(3, "warning: slow disk", now);
-//   held.take(now, [](const HeldLines::Line& line) { show(line.ranks, *line.text); });   // once, of the ranks 1 and 3
+//   held.take(now, [&](const HeldLines::Line& line) { show(line.ranks, *line.text); });   // once, of the ranks 1 and 3
 //
 // What one rank wrote twice is two lines. The time that a line takes does not depend on how many are held. Thread rule: one
 // thread.

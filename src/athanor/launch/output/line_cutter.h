@@ -1,8 +1,8 @@
 // Cuts a stream of bytes into lines, in bounded memory: a line above kLineBytes comes in pieces of that length.
 //
 //   LineCutter cutter;
-//   cutter.add(bytes, [](std::string line) { show(line); });
-//   cutter.end([](std::string line) { show(line); });            // an unfinished last line counts as one
+//   cutter.add(bytes, [&](std::string line) { show(line); });
+//   cutter.end([&](std::string line) { show(line); });            // an unfinished last line counts as one
 //
 // A carriage return takes back what stands before it in the line, as on a terminal, unless the line ends there. Thread rule:
 // one thread.

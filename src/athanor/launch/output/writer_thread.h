@@ -1,6 +1,6 @@
 // Writes text for people on a thread of its own, so that a reader who does not read keeps nobody else waiting.
 //
-//   WriterThread writer([](std::string_view text) { write_to_standard_error(text); });
+//   WriterThread writer([&](std::string_view text) { write_to_standard_error(text); });
 //   writer.add("rank 1 was killed\n");                // never waits
 //
 // What is above kMostBytes is dropped, and how much it was is said as soon as there is room. The destructor waits until all
