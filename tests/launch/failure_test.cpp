@@ -70,7 +70,7 @@ TEST(Failure, IsSaidWithStepAndLastOutputWhichIsKept) {
                     ContainsRegex("when: 20..-.*Z, .* after that step\n"),
                     HasSubstr("    its last output: " + file + ", which ends with\n      rank 1: token")));
   EXPECT_THAT(read(file), HasSubstr("rank 1: token "));
-  EXPECT_THAT(read(folder.path("run/logs/rank0.output")), HasSubstr("athanor: error: rank 1 was lost: "));
+  EXPECT_THAT(read(folder.path("run/logs/rank0.output")), HasSubstr("rank 1 was lost: "));
 }
 
 TEST(Failure, LeavesNothingInTheFolderOfARunThatEndsWell) {
