@@ -181,10 +181,11 @@ void JobHandle::strike_master(bool loses_journal) {
   watch_.take();
   const pid_t master = master_of(launcher_.pid());
   std::error_code ignored;
-  if (loses_journal)
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(traces_.runtime_folder(), ignored))
-      if (entry.path().filename().string().starts_with("journal"))
-        std::filesystem::remove(entry.path(), ignored);
+  std::vector<std::filesystem::path> journals;
+  for (std::filesystem::recursive_directory_iterator entry(traces_.runtime_folder(), ignored), end;
+       loses_journal && !ignored && entry != end; entry.increment(ignored))
+    if (entry->path().filename().string().starts_with("journal")) journals.push_back(entry->path());
+  for (const auto& path : journals) std::filesystem::remove(path, ignored);
   note_strike();
   if (master <= 0 || kill(master, SIGKILL) != 0) struck_->missed.push_back(-1);
 }

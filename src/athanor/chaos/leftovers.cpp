@@ -37,11 +37,12 @@ std::string name_of(pid_t pid) {
 void for_each_memfd(pid_t pid,
                     const std::function<void(const std::string& name, const struct stat& status)>& use) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), error)) {
+  for (fs::directory_iterator entry(fmt::format("/proc/{}/fd", pid), error), end; !error && entry != end;
+       entry.increment(error)) {
     std::error_code gone;
-    const std::string target = fs::read_symlink(entry.path(), gone);
+    const std::string target = fs::read_symlink(entry->path(), gone);
     struct stat status {};
-    if (!gone && target.starts_with("/memfd:") && stat(entry.path().c_str(), &status) == 0)
+    if (!gone && target.starts_with("/memfd:") && stat(entry->path().c_str(), &status) == 0)
       use(target.substr(0, target.find(" (deleted)")), status);
   }
 }

@@ -6,16 +6,19 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace athanor::chaos {
 namespace {
 
 constexpr size_t kMostOfCommandLine = 120;
 
+// "": it is gone, or goes while it is read, which an iterator over the stream would throw.
 std::string proc_text(pid_t pid, const char* file) {
-  std::ifstream stream(fmt::format("/proc/{}/{}", pid, file), std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  const std::ifstream stream(fmt::format("/proc/{}/{}", pid, file), std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
 }
 
 // -1: it is gone. The name before it may have any characters.

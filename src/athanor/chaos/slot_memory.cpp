@@ -47,10 +47,11 @@ std::optional<SlotMemory> SlotMemory::of_rank(pid_t launcher, int rank) {
   std::optional<SlotMemory> found;
   uint64_t number = 0;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", launcher), error)) {
+  for (fs::directory_iterator entry(fmt::format("/proc/{}/fd", launcher), error), end; !error && entry != end;
+       entry.increment(error)) {
     std::error_code gone;
-    if (!fs::read_symlink(entry.path(), gone).string().starts_with(kName)) continue;
-    const control::Descriptor fd(open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
+    if (!fs::read_symlink(entry->path(), gone).string().starts_with(kName)) continue;
+    const control::Descriptor fd(open(entry->path().c_str(), O_RDWR | O_CLOEXEC));
     struct stat status {};
     if (fd.get() < 0 || fstat(fd.get(), &status) != 0) continue;
     const auto size_bytes = static_cast<size_t>(status.st_size);
