@@ -178,6 +178,7 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   if (begun != nullptr) {
     act();
     record_.begun(begun->run_folder);
+    newest_step_ = begun->step;
     hangs_.segment_begins();
     tell_begun(*begun);
     try {

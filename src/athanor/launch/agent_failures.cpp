@@ -33,7 +33,7 @@ RankEnd AgentLoop::end_of(int worker, int64_t seen_ns) {
   if (!end.good())
     failures_[one.rank] = {
         .process = process.pid(),
-        .step = master_.step(),
+        .step = newest_step_,
         .generation = master_.generation(),
         .wall_seconds = wall_seconds(),
         .seconds_after_step = step_ns_ < 0 ? -1.0 : static_cast<double>(seen_ns - step_ns_) * 1e-9,
