@@ -162,7 +162,6 @@ TEST(Flood, OfAChildDoesNotOutliveItsRank) {
   Launcher launcher({.num_ranks = 2, .arguments = {"flood_child", "1", "7"}});
   launcher.finish();
   EXPECT_EQ(launcher.exit_code, 1);
-  // The word of its last steps may die with it.
   EXPECT_THAT(launcher.text,
               AllOf(HasSubstr("RESULT 1: rank 1 exited with code 7 HINT"),
                     HasSubstr("LEFT 0 descriptors, 0 children, 0 sockets"), Not(HasSubstr("THROWN"))));

@@ -1,6 +1,7 @@
 // Of the agent's loop: what is known of a rank that failed, and what is said and kept of it when the job has failed.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -36,7 +37,9 @@ RankEnd AgentLoop::end_of(int worker, int64_t seen_ns) {
         .step = newest_step_,
         .generation = master_.generation(),
         .wall_seconds = wall_seconds(),
-        .seconds_after_step = step_ns_ < 0 ? -1.0 : static_cast<double>(seen_ns - step_ns_) * 1e-9,
+        // Its last step may be read when its end is known already.
+        .seconds_after_step =
+            step_ns_ < 0 ? -1.0 : std::max(0.0, static_cast<double>(seen_ns - step_ns_) * 1e-9),
         .why = end.meaning};
   return end;
 }
