@@ -102,10 +102,13 @@ void SlotMemory::flip(double where) {
   }
 }
 
+// Both, since the ranks may go on from the older one: it is the newest that all of them have.
 void SlotMemory::falsify() {
-  const auto newest = this->newest();
-  if (!newest) return;
-  std::byte* const from = slot(newest->slot);
+  for (const int which : {0, 1})
+    if (is_committed(slot(which))) falsify(slot(which));
+}
+
+void SlotMemory::falsify(std::byte* from) {
   SlotHeader& header = header_of(from);
   const auto& places = header.fixed.places;
   for (const auto& held : tensors_of(from)) {

@@ -28,10 +28,11 @@ class SlotMemory {
   bool is_being_written() const;
   // One bit of the values in the slot of the newest commit: `where` says which, [0, 1).
   void flip(double where);
-  // One bit of a value of each of its tensors, one that changes it much, and the checksums with them: nobody can tell.
+  // One bit of a value of each tensor of both slots, one that changes it much, and the checksums with them: nobody can tell.
   void falsify();
 
  private:
+  static void falsify(std::byte* from);
   SlotMemory(std::shared_ptr<std::byte> memory, size_t size_bytes)
       : memory_(std::move(memory)), size_bytes_(size_bytes) {}
   struct Newest {
