@@ -131,10 +131,7 @@ TEST_F(Chaos, ADiskAndASizeThatChange) {
       EXPECT_THAT(outcome.err, HasSubstr(" needs ")) << outcome.all();  // it says that it cannot here
       continue;
     }
-    // The control of `full` fails by a last save without room; a disk that is freed in time lets it pass.
-    if (kind != std::string("full")) {
-      EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
-    }
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.all();
     const Json trial = Json::parse(outcome.out)["trials"][1];
     EXPECT_EQ(trial["passed"], true) << trial;
     EXPECT_EQ(trial["bitwise"], true);

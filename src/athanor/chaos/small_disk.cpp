@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -68,11 +69,14 @@ void SmallDisk::fill(uint64_t leave_bytes) {
   if (file.get() < 0) throw_io_error("make", path, errno);
   const uint64_t left = free.f_bavail * free.f_frsize;
   const uint64_t wanted = left > leave_bytes ? left - leave_bytes : 0;
-  uint64_t filled = 0;
+  struct stat filler {};
+  if (fstat(file.get(), &filler) != 0) throw_io_error("look at", path, errno);
+  auto end = static_cast<uint64_t>(filler.st_size);
+  const uint64_t until = end + wanted;
   for (const uint64_t piece : {uint64_t{16} << 20, uint64_t{1} << 20, uint64_t{64} << 10, uint64_t{4} << 10})
-    while (filled + piece <= wanted &&
-           posix_fallocate(file.get(), static_cast<off_t>(filled), static_cast<off_t>(piece)) == 0)
-      filled += piece;  // whoever writes meanwhile takes some of it
+    while (end + piece <= until &&
+           posix_fallocate(file.get(), static_cast<off_t>(end), static_cast<off_t>(piece)) == 0)
+      end += piece;  // whoever writes meanwhile takes some of it
 }
 
 void SmallDisk::free() {

@@ -25,7 +25,7 @@ class SmallDisk {
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
 
-  void fill(uint64_t leave_bytes);
+  void fill(uint64_t leave_bytes);  // again: what has become free since
   void free();
 
  private:

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "athanor/base/human.h"
+#include "athanor/observe/html/text.h"
 
 namespace athanor::observe {
 namespace {
@@ -24,23 +25,6 @@ struct Series {
   bool is_main = true;  // drawn strongly
   std::vector<CurvePoint> train = {}, valid = {};
 };
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : printable(text)) {
-    if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '&')
-      safe += "&amp;";
-    else if (c == '"')
-      safe += "&quot;";
-    else
-      safe += c;
-  }
-  return safe;
-}
 
 double value_of(const ChannelValues& values, const std::string& name) {
   for (const auto& [channel, value] : values)
@@ -172,7 +156,7 @@ std::string text_at(double x, double y, const char* anchor, const char* color, i
                     const std::string& text) {
   return fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\" font-size=\"{}\">{}</text>\n", x, y,
-      anchor, color, size, escaped(text));
+      anchor, color, size, html::escaped(text));
 }
 
 std::string line_at(double x1, double y1, double x2, double y2, const char* color) {
@@ -245,7 +229,7 @@ std::string curves(const std::vector<Series>& series, const Frame& frame, const 
         svg += fmt::format(
             "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" stroke=\"#fff\"><title>{}: validation "
             "loss {:.4f} at {} {:.6g}</title></circle>\n",
-            frame.x(x), frame.y(value), s.color, escaped(s.name), value, x_name, x);
+            frame.x(x), frame.y(value), s.color, html::escaped(s.name), value, x_name, x);
   }
   return svg;
 }
@@ -301,7 +285,7 @@ std::string phases(const std::vector<PlotRun>& runs, PlotX x, const Frame& frame
       svg += fmt::format(
           "<line x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\" stroke=\"{}\" stroke-opacity=\"0.6\" "
           "stroke-dasharray=\"2 3\"><title>phase {}</title></line>\n",
-          at, kTop - 18, at, kBottom, kMuted, escaped(marks[i].name));
+          at, kTop - 18, at, kBottom, kMuted, html::escaped(marks[i].name));
     if (!fitting[i].empty())
       svg += text_at(at + (marks[i].is_first ? 0 : 5), kTop - 9, "start", kMuted, 11, fitting[i]);
   }
@@ -318,7 +302,7 @@ std::string loss_svg(const std::vector<PlotRun>& runs, const std::string& title,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\" "
       "font-family=\"system-ui, 'DejaVu Sans', sans-serif\" fill=\"none\" stroke-linejoin=\"round\">\n"
       "<title>loss of {}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      kWidth, kHeight, kWidth, kHeight, escaped(title));
+      kWidth, kHeight, kWidth, kHeight, html::escaped(title));
   svg += text_at(kLeft, 30, "start", kInk, 17, title);
   const bool empty =
       std::all_of(runs.begin(), runs.end(), [](const PlotRun& run) { return run.metrics.empty(); });

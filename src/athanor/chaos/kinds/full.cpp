@@ -41,9 +41,10 @@ class Full final : public Fault {
   }
   void inject(JobHandle& job, const Draw& draw) const override {
     job.strike({}, 0);
-    job.disk().fill(kLeftBytes);
+    // A save that was under way succeeds and removes an old checkpoint, in whose room the next ones would fit.
     job.wait(
         [&] {
+          job.disk().fill(kLeftBytes);
           const auto& events = job.watch().events();
           return std::any_of(events.begin(), events.end(), [](const SeenEvent& seen) {
             return seen.kind() == "checkpoint" &&
