@@ -7,11 +7,11 @@
 //
 // prints
 //
-//       where: process 4242 on node7, after step 41, generation 0
+//       where: process 4242 on node7, after step 41
 //       when: 2026-05-01T12:00:00.123Z, 0.8 s after that step
 //       why: the kernel killed it for want of memory: ...
-//       others: 2 ranks ended after it; 3 lines of theirs are not shown
-//       its last 64 KiB: runs/first/logs/rank1.output, which ends with
+//       others: 2 ranks failed after it; 3 lines of other ranks are not shown
+//       its last output: runs/first/logs/rank1.output, which ends with
 //         reading shard 7
 //
 // Thread rule: pure functions.
