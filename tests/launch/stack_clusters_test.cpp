@@ -14,6 +14,16 @@ using Frames = std::vector<std::string>;
 
 const Frames kWaits = {"futex", "comm::wait", "a::comm::Group::all_reduce", "step", "main"};
 const Frames kSpins = {"a::comm::poll", "a::comm::Group::all_reduce", "step", "main"};
+// The same wait, which looks whether the other ranks live.
+const Frames kLooks = {"open64",
+                       "a::comm::shm::state_of",
+                       "std::_Function_handler::_M_invoke",
+                       "a::comm::loss_of",
+                       "a::comm::look_around",
+                       "a::comm::wait",
+                       "a::comm::Group::all_reduce",
+                       "step",
+                       "main"};
 const Frames kReads = {"pread", "data::read", "data::Loader::next", "batch", "step", "main"};
 
 RankStacks rank_at(int rank, Frames frames, char state = 'S') {
@@ -37,6 +47,19 @@ TEST(StackClusters, TheOneThatIsElsewhereIsNamed) {
   EXPECT_EQ(text_of(clusters, 2),
             "ranks 0, 2, 3: sleeps in futex, called by comm::wait\n"
             "rank 1: sleeps uninterruptibly in pread, called by data::read");
+}
+
+TEST(StackClusters, AWaitIsTheSameAtAnyDepth) {
+  const auto clusters = cluster_stacks({rank_at(0, kWaits), rank_at(1, kReads), rank_at(2, kLooks, 'R')});
+  EXPECT_THAT(ranks_of(clusters), ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
+  EXPECT_EQ(odd_rank(clusters), 1);
+}
+
+// Of two calls in the same function.
+TEST(StackClusters, WaitsInOtherCallsAreApart) {
+  const Frames gathers = {"futex", "comm::wait", "a::comm::Group::all_gather", "step", "main"};
+  EXPECT_THAT(ranks_of(cluster_stacks({rank_at(0, kWaits), rank_at(1, gathers), rank_at(2, kLooks)})),
+              ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
 }
 
 TEST(StackClusters, AStoppedRankIsApartWhereverItStands) {

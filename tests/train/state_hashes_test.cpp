@@ -73,6 +73,8 @@ Config config_of(const Case& row) {
 }
 
 void damage(const Training& training, const Case& row) {
+  if (training.slots() != nullptr)
+    static_cast<void>(training.slots()->steps());  // once no copy reads the state
   if (row.where == Where::copy) {
     const Tensor& values = training.model->params().front()->value();
     flip(values.raw());

@@ -15,7 +15,24 @@ char cause_in(char state) {
   return state == 'T' || state == 't' || state == 'D' || state == 'Z' ? state : '-';
 }
 
-bool are_alike(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+// The innermost frames of a rank that waits for others: from the call that entered `in`, by whatever standard function
+// in between.
+std::ptrdiff_t frames_within(const std::vector<std::string>& frames, const std::string& in) {
+  const auto is_within = [&](const std::string& frame) { return frame.find(in) != std::string::npos; };
+  const auto first = std::find_if(frames.begin(), frames.end(), is_within);
+  if (first == frames.end()) return 0;
+  const auto outside = std::find_if(first, frames.end(), [&](const std::string& frame) {
+    return !is_within(frame) && !frame.starts_with("std::");
+  });
+  const auto entry = std::find_if(std::make_reverse_iterator(outside), frames.rend(), is_within);
+  return entry.base() - frames.begin();
+}
+
+bool are_alike(const std::vector<std::string>& a, const std::vector<std::string>& b,
+               const std::string& waits_in) {
+  const auto within_a = frames_within(a, waits_in), within_b = frames_within(b, waits_in);
+  if (within_a > 0 && within_b > 0)  // from the entry out, for a wait is seen at any depth
+    return std::equal(a.begin() + within_a - 1, a.end(), b.begin() + within_b - 1, b.end());
   const auto [end_a, end_b] = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend());
   const auto differ = [](auto end, auto last) { return static_cast<size_t>(last - end); };
   const bool nothing_in_common = end_a == a.rbegin() && !(a.empty() && b.empty());
@@ -23,9 +40,7 @@ bool are_alike(const std::vector<std::string>& a, const std::vector<std::string>
 }
 
 bool waits(const StackCluster& cluster, const std::string& in) {
-  return cause_in(cluster.state) == '-' &&
-         std::any_of(cluster.frames.begin(), cluster.frames.end(),
-                     [&](const std::string& frame) { return frame.find(in) != std::string::npos; });
+  return cause_in(cluster.state) == '-' && frames_within(cluster.frames, in) > 0;
 }
 
 const char* word_of(char state) {
@@ -48,13 +63,14 @@ const char* word_of(char state) {
 
 }  // namespace
 
-std::vector<StackCluster> cluster_stacks(const std::vector<RankStacks>& ranks) {
+std::vector<StackCluster> cluster_stacks(const std::vector<RankStacks>& ranks, const std::string& waits_in) {
   std::vector<StackCluster> clusters;
   for (const RankStacks& rank : ranks) {
     if (rank.stacks.threads.empty()) continue;
     const ThreadStack& main = rank.stacks.threads.front();
     const auto found = std::find_if(clusters.begin(), clusters.end(), [&](const StackCluster& cluster) {
-      return cause_in(cluster.state) == cause_in(main.state) && are_alike(cluster.frames, main.frames);
+      return cause_in(cluster.state) == cause_in(main.state) &&
+             are_alike(cluster.frames, main.frames, waits_in);
     });
     if (found != clusters.end())
       found->ranks.push_back(rank.rank);
