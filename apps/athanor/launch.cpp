@@ -28,6 +28,7 @@
 #include "athanor/run/init_from.h"
 #include "athanor/run/run_folder.h"
 #include "command.h"
+#include "run_page.h"
 
 namespace athanor::apps {
 namespace {
@@ -207,6 +208,10 @@ void LaunchCommand::run() const {
   const LaunchResult result = run_agent(options);
   // A rank has said what is wrong with the config; rank 0 has said where the run was interrupted.
   const bool is_good = result.exit_code == 0 || result.exit_code == kInterruptedExitCode;
+  if (!result.run_folder.empty())
+    leave_run_page(system_env(), result.run_folder, [&](const std::string& text) {
+      errors.write(fmt::format("athanor: warning: {}\n", text));
+    });
   if ((json || has_json) && is_good && !result.run_folder.empty())
     print(system_env().read_text(join_path(result.run_folder, observe::kReportName)));
   if (result.exit_code == 2 || result.exit_code == kInterruptedExitCode) throw Exit{result.exit_code};

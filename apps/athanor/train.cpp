@@ -28,9 +28,12 @@
 #include "athanor/launch/stop_watcher.h"
 #include "athanor/run/init_from.h"
 #include "athanor/run/processor_share.h"
+#include "athanor/run/run_folder.h"
+#include "athanor/run/run_history.h"
 #include "athanor/run/trainer.h"
 #include "command.h"
 #include "open_world.h"
+#include "run_page.h"
 #include "worker.h"
 
 namespace athanor::apps {
@@ -67,6 +70,12 @@ Config load(const TrainCommand& command) {
     resolve_model(config, tokenizer->vocab_size());
   }
   return config;
+}
+
+// Whether report.json says that this process has failed, not one before it.
+bool has_failed_here(const std::string& folder) {
+  const auto status = run_status(system_env(), folder);
+  return status && status->status == "failed" && status->pid == getpid();
 }
 
 TrainReport train_in(World& world, const Config& config, const TrainIo& io) {
@@ -163,6 +172,9 @@ void TrainCommand::run() const {
     }
   } catch (const std::exception&) {
     if (console != nullptr) console->finish();
+    if (console != nullptr && !io.is_launched && has_failed_here(RunFolder(config).path))
+      leave_run_page(system_env(), RunFolder(config).path,
+                     [&](const std::string& text) { console->warning(text); });
     throw;
   }
   if (profile && ranks.rank == 0) {
@@ -174,7 +186,10 @@ void TrainCommand::run() const {
     }
     stream->write(found.table());
   }
-  if (ranks.rank == 0 && json && !io.is_launched) print_report(report);  // else the launcher does
+  if (ranks.rank == 0 && !io.is_launched) {  // else the launcher does
+    leave_run_page(system_env(), report.run_folder, [&](const std::string& text) { console->warning(text); });
+    if (json) print_report(report);
+  }
   if (report.status == "interrupted") throw Exit{kInterruptedExitCode};
 }
 

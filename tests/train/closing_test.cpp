@@ -45,6 +45,7 @@ TEST(Closing, RowsSayWhatItCameToAndWhatIsNext) {
   EXPECT_THAT(rows, Contains(Pair("training loss", "first 3.0000, last 2.7500, best 2.5000 at step 52")));
   EXPECT_THAT(rows, ::testing::Not(Contains(Pair("validation loss", ::testing::_))));
   EXPECT_THAT(rows, Contains(Pair("loss plot", "runs/t/loss.svg")));
+  EXPECT_THAT(rows, Contains(Pair("report", "runs/t/report.html")));
   EXPECT_THAT(rows, Contains(Pair("not written", "1,200 lines of metrics.jsonl")));
   EXPECT_THAT(rows, Contains(Pair("next", "the same command goes on from step 71")));
   ending.saved_step = 0;

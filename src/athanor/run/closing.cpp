@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/file.h"
 #include "athanor/base/human.h"
 
 namespace athanor::run {
@@ -68,6 +69,7 @@ Rows closing_rows(const Ending& ending) {
   add("training loss", losses_text(ending.training));
   add("validation loss", losses_text(ending.validation));
   add("loss plot", ending.plot);
+  add("report", join_path(ending.run_folder, "report.html"));
   std::string dropped;
   for (const auto& [what, times] : ending.dropped)
     dropped += fmt::format("{}{} {}", dropped.empty() ? "" : ", ", with_commas(times), what);

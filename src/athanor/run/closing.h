@@ -8,6 +8,7 @@
 //   │ training loss     first 8.3312, last 4.1201, best 4.0899 at step 68        │
 //   │ validation loss   first 8.3290, last 4.3107, best 4.3107 at step 50        │
 //   │ loss plot         runs/first/loss.svg                                      │
+//   │ report            runs/first/report.html                                   │
 //   │ next              the same command goes on from step 71                    │
 //   ╰────────────────────────────────────────────────────────────────────────────╯
 //
