@@ -5,7 +5,8 @@
 //   run.train(env, [&](const Config& config, World& world, TrainIo& io) { return launcher.train(config, world.rank(), io); });
 //   EXPECT_EQ(launcher.killed(), 1);
 //
-// A kill is at the start of a rank's call between ranks, counted over all groups, the first world and those after it. The rank
+// A kill is at the start of a rank's call between ranks, counted over all groups, and over the first world and those after it or
+// in one of them. The rank
 // then leaves its train() by an exception that nobody catches, so that it can tidy up nothing in its files but what
 // destructors do. Thread rule: train() in each rank's thread.
 #pragma once
@@ -29,13 +30,14 @@ namespace athanor::tests {
 
 struct Kill {
   int rank = 0;
-  int64_t call = 0;  // of that rank, from 0
+  int64_t call = 0;         // of that rank, from 0
+  int64_t generation = -1;  // in whose world the calls are counted; -1: in all
 };
 
 class ReplacedRanks {
  public:
   ReplacedRanks(int ranks, std::vector<Kill> kills)
-      : ranks_(ranks), calls_(ranks), kills_(std::move(kills)) {}
+      : ranks_(ranks), calls_(ranks), calls_in_world_(ranks), kills_(std::move(kills)) {}
   ~ReplacedRanks() {
     for (const Generation& generation : generations_)
       for (const int fd : generation.slots_fds) close(fd);
@@ -80,15 +82,15 @@ class ReplacedRanks {
   // Counts calls, and kills in one of them.
   class Front final : public Group {
    public:
-    Front(ReplacedRanks& launcher, int world_rank, Group& real)
-        : launcher_(launcher), rank_(world_rank), real_(&real) {}
-    Front(ReplacedRanks& launcher, int world_rank, std::unique_ptr<Group> real)
-        : launcher_(launcher), rank_(world_rank), own_(std::move(real)), real_(own_.get()) {}
+    Front(ReplacedRanks& launcher, World& world, Group& real)
+        : launcher_(launcher), world_(world), real_(&real) {}
+    Front(ReplacedRanks& launcher, World& world, std::unique_ptr<Group> real)
+        : launcher_(launcher), world_(world), own_(std::move(real)), real_(own_.get()) {}
     int rank() const override { return real_->rank(); }
     int size() const override { return real_->size(); }
     const std::string& name() const override { return real_->name(); }
     Work start(Call call, Buffers buffers, Start how) override {
-      launcher_.count(rank_);
+      launcher_.count(world_.rank(), world_.generation());
       return real_->start(std::move(call), std::move(buffers), how);
     }
     Traffic traffic() const override { return real_->traffic(); }
@@ -97,7 +99,7 @@ class ReplacedRanks {
 
    private:
     ReplacedRanks& launcher_;
-    int rank_;
+    World& world_;
     std::unique_ptr<Group> own_;
     Group* real_;
   };
@@ -105,15 +107,14 @@ class ReplacedRanks {
   class FrontWorld final : public World {
    public:
     FrontWorld(ReplacedRanks& launcher, World& real)
-        : launcher_(launcher), real_(real), all_(launcher, real.rank(), real.all()) {}
+        : launcher_(launcher), real_(real), all_(launcher, real, real.all()) {}
     int rank() const override { return real_.rank(); }
     int size() const override { return real_.size(); }
     int generation() const override { return real_.generation(); }
     Group& all() override { return all_; }
     std::shared_ptr<std::byte> allocate(size_t size_bytes) override { return real_.allocate(size_bytes); }
     std::unique_ptr<Group> make_group(std::vector<int> members, std::string name) override {
-      return std::make_unique<Front>(launcher_, real_.rank(),
-                                     real_.make_group(std::move(members), std::move(name)));
+      return std::make_unique<Front>(launcher_, real_, real_.make_group(std::move(members), std::move(name)));
     }
     void abort(const std::string& reason) override { real_.abort(reason); }
 
@@ -188,17 +189,27 @@ class ReplacedRanks {
     return *generation(number).worlds[static_cast<size_t>(rank)];
   }
 
-  void count(int rank) {
-    const int64_t call = calls_[static_cast<size_t>(rank)]++;
+  void count(int rank, int generation) {
+    const auto of = static_cast<size_t>(rank);
+    const int64_t call = calls_[of]++;
+    if (std::exchange(calls_in_world_[of].generation, generation) != generation)
+      calls_in_world_[of].count = 0;
+    const int64_t call_in_world = calls_in_world_[of].count++;
     for (const Kill& kill : kills_)
-      if (kill.rank == rank && kill.call == call) {
+      if (kill.rank == rank && (kill.generation < 0             ? kill.call == call
+                                : kill.generation == generation ? kill.call == call_in_world
+                                                                : false)) {
         ++killed_;
         throw Killed{};
       }
   }
 
   const int ranks_;
+  struct InWorld {
+    int64_t generation = 0, count = 0;
+  };
   std::vector<std::atomic<int64_t>> calls_;
+  std::vector<InWorld> calls_in_world_;  // each its rank's own
   const std::vector<Kill> kills_;
   std::atomic<int64_t> killed_ = 0, done_before_ = 0, in_place_ = 0;
   std::mutex mutex_;

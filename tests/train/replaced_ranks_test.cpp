@@ -160,5 +160,28 @@ TEST_P(ReplacedRank, GoesOnAfterSeveralKills) {
   }
 }
 
+// A rank that has just come has its predecessor's slots, also in the world after one that broke before it began.
+TEST_P(ReplacedRank, GoesOnAfterAWorldThatNeverBegan) {
+  const auto calm = run_of(GetParam());
+  ReplacedRanks nobody(calm->ranks, {});
+  train_with(nobody, *calm);
+  const History whole = calm->history();
+  const int last = calm->ranks - 1;
+  const int64_t at = 2 * nobody.num_calls(last) / 3;
+  for (int64_t call = 0; call < 16; call += any_sanitizer ? 5 : 1) {
+    SCOPED_TRACE(fmt::format("call {} of rank 0 in the second world", call));
+    const auto run = run_of(GetParam());
+    ReplacedRanks launcher(run->ranks,
+                           {{.rank = last, .call = at}, {.rank = 0, .call = call, .generation = 1}});
+    train_with(launcher, *run);
+    EXPECT_EQ(launcher.killed(), 2);
+    EXPECT_EQ(run->history(), whole);
+    for (const StepMetrics& m : run->metrics())
+      EXPECT_TRUE(m.generation == 0 || m.step >= launcher.done_before())
+          << "step " << m.step << " was done again, though step " << launcher.done_before() << " was done";
+    if (HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace athanor::tests::replaced_ranks_test

@@ -60,6 +60,10 @@ bool SegmentChain::meet(const std::string& why) {
   if (meeting_) meeting_->world->abort(why);  // nobody waits for this rank
   std::optional<Meeting> next = rendezvous_.next(why);
   if (!next) return false;
+  // What a world gave that broke before its ranks agreed: whoever holds it has given it once.
+  if (meeting_)
+    next->left_slots_fds.insert(next->left_slots_fds.begin(), meeting_->left_slots_fds.begin(),
+                                meeting_->left_slots_fds.end());
   meeting_ = std::move(next);
   if (io_.in_front) meeting_->world = fronts_.emplace_back(io_.in_front(*meeting_->world)).get();
   num_backs_ = 0;
