@@ -1,10 +1,12 @@
 #include "worker.h"
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -20,11 +22,30 @@
 namespace athanor::apps {
 namespace {
 
-bool is_exhausted(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
-  const auto* system = dynamic_cast<const std::system_error*>(&error);
-  return system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
-                               system->code() == std::errc::not_enough_memory);
+std::string limit_of(__rlimit_resource resource, const char* name) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return fmt::format(" ({} is {})", name, limit.rlim_cur);
+}
+
+// What the system refuses to give this process; "": nothing.
+std::string exhausted(const std::exception& error) {
+  int code = 0;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) code = ENOMEM;
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) code = system->code().value();
+  if (const auto* io = dynamic_cast<const IoError*>(&error)) code = io->code();
+  switch (code) {
+    case ENOMEM:
+      return "memory" + limit_of(RLIMIT_AS, "RLIMIT_AS");
+    case EAGAIN:
+      return "threads" + limit_of(RLIMIT_NPROC, "RLIMIT_NPROC");
+    case EMFILE:
+      return "descriptors" + limit_of(RLIMIT_NOFILE, "RLIMIT_NOFILE, ulimit -n,");
+    case ENFILE:
+      return "descriptors: those of all processes are used up";
+    default:
+      return "";
+  }
 }
 
 Farewell last_words_of(const std::exception& error) {
@@ -35,9 +56,9 @@ Farewell last_words_of(const std::exception& error) {
   if (dynamic_cast<const CallMismatch*>(&error) != nullptr) farewell.cause = Cause::mismatch;
   if (dynamic_cast<const Recoverable*>(&error) != nullptr) farewell.cause = Cause::peer;
   if (dynamic_cast<const IoError*>(&error) != nullptr) farewell.cause = Cause::io;
-  if (is_exhausted(error)) {
+  if (const std::string what = exhausted(error); !what.empty()) {
     farewell.cause = Cause::exhausted;
-    farewell.what = fmt::format("the system gives no more memory or threads: {}", error.what());
+    farewell.what = fmt::format("the system gives no more {}: {}", what, error.what());
   }
   return farewell;
 }
