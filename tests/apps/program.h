@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "support/kill.h"
+
 namespace athanor::tests {
 
 constexpr std::chrono::seconds kPatience{600};

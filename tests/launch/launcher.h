@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "athanor/launch/agent.h"
+#include "support/kill.h"
 
 namespace athanor::tests {
 

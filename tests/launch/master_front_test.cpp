@@ -1,5 +1,6 @@
 // A master in a process of its own that is killed, or stopped, at any time decides as one that lives.
 #include "athanor/launch/master/master_front.h"
+#include "support/kill.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

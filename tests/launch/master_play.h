@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/launch/master.h"
+#include "support/kill.h"
 
 namespace athanor::tests {
 
