@@ -180,6 +180,7 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
     record_.begun(begun->run_folder);
     newest_step_ = begun->step;
     hangs_.segment_begins();
+    slow_.segment_begins();
     tell_begun(*begun);
     try {
       open_run(begun->run_folder);
@@ -198,6 +199,7 @@ void AgentLoop::take_progress(int worker, const Progress& progress, int64_t now_
   }
   if (progress.generation == master_.generation())
     hangs_.progress(processes_.find(worker)->rank, progress, now_ns);
+  look_for_slow(worker, progress, now_ns);
 }
 
 void AgentLoop::take_ending(int worker, int64_t seen_ns) {

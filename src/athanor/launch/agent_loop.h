@@ -1,6 +1,6 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
 // decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
-// agent_watch.cpp what becomes of ranks that are stopped, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
+// agent_watch.cpp what becomes of ranks that are stopped or slow, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
 // is said of ranks that failed.
 // Thread rule: one thread.
 #pragma once
@@ -19,6 +19,7 @@
 #include "athanor/launch/diagnosis/hang_report.h"
 #include "athanor/launch/diagnosis/hang_watch.h"
 #include "athanor/launch/diagnosis/progress_watch.h"
+#include "athanor/launch/diagnosis/slow_watch.h"
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
@@ -78,6 +79,7 @@ class AgentLoop {
   // agent_watch.cpp
   void look_at_ranks(int64_t now_ns);
   void tell(const StoppedRank& found, int worker);
+  void look_for_slow(int worker, const Progress& progress, int64_t now_ns);
 
   // agent_hangs.cpp
   void look_for_hang(int64_t now_ns);
@@ -118,6 +120,8 @@ class AgentLoop {
   RankProcesses processes_;
   ProgressWatch watch_;
   HangWatch hangs_;
+  SlowWatch slow_{{}};
+  int64_t delay_look_ns_ = 0;
   struct Hang {
     std::future<std::vector<RankStacks>> stacks{};  // valid: they are being read
     bool is_told = false, was_over = false;         // was_over: they were asked for after timeout_ms

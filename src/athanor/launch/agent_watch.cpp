@@ -1,4 +1,4 @@
-// Of the agent's loop: ranks whose process is stopped are named, and killed where that lasts.
+// Of the agent's loop: ranks whose process is stopped are named, and killed where that lasts; slow ones are named.
 #include <fmt/core.h>
 
 #include <csignal>
@@ -49,6 +49,29 @@ void AgentLoop::tell(const StoppedRank& found, int worker) {
                .generation = master_.generation(),
                .rank = found.rank,
                .cause = fmt::format("process {} {}", process, cause)});
+}
+
+void AgentLoop::look_for_slow(int worker, const Progress& progress, int64_t now_ns) {
+  if (!options_.tells_slow || progress.generation != master_.generation()) return;
+  if (now_ns - delay_look_ns_ >= kLookNs) {
+    delay_look_ns_ = now_ns;
+    for (const int one : processes_.running()) {
+      const RankProcess& process = *processes_.find(one);
+      slow_.delayed(process.rank, processor_delay_ns(process.process.pid()));
+    }
+  }
+  for (const SlowRank& found : slow_.progress(processes_.find(worker)->rank, progress)) {
+    const double seconds = static_cast<double>(found.slow_ns) * 1e-9;
+    const bool began = found.what == SlowRank::What::began;
+    act(Say{sentence_of(found, options_.first_rank)});
+    record_.add({.event = "slow",
+                 .step = found.step,
+                 .generation = master_.generation(),
+                 .rank = found.rank,
+                 .cause = sentence_of(found, options_.first_rank),
+                 .detect_seconds = began ? seconds : -1.0,
+                 .recover_seconds = began ? -1.0 : seconds});
+  }
 }
 
 }  // namespace athanor::launch
