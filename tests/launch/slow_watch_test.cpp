@@ -213,10 +213,30 @@ TEST(SlowWatch, MessagesThatAreLostCostNothing) {
   EXPECT_LE(job.passed_ns - start_ns, 3.1 * kSecond);
 }
 
+// As the launcher reads them: a rank's words stay in order, those of two ranks need not.
+TEST(SlowWatch, TheWordsOfOneRankMayAllBeReadBeforeThoseOfAnother) {
+  SlowWatch watch{{}};
+  watch.formed(2);
+  std::vector<SlowRank> found;
+  for (const int rank : {0, 1}) {
+    control::Progress sums;
+    watch.segment_begins(rank);
+    for (sums.step = 1; sums.step <= 40; ++sums.step) {
+      const bool is_slow = sums.step > 20;
+      sums.busy_ns += static_cast<int64_t>((is_slow && rank == 1 ? 2 : 1) * kSecond);
+      sums.waited_ns += static_cast<int64_t>((is_slow && rank == 0 ? 1 : 0) * kSecond);
+      for (const SlowRank& one : watch.progress(rank, sums)) found.push_back(one);
+    }
+  }
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].since_step, 21);
+}
+
 TEST(SlowWatch, ANewSegmentForgetsWhatWasUsual) {
   Job job({10 * kMs, 10 * kMs});
   job.run(5 * kSecond);
-  job.watch.segment_begins();
+  for (const int rank : {0, 1}) job.watch.segment_begins(rank);
   EXPECT_THAT(job.run(60 * kSecond, Job::slow(1, 2.0)), IsEmpty());
   job.watch.formed(1);
   EXPECT_THAT(job.watch.progress(0, {.step = 100'000}), IsEmpty()) << "a rank alone has no others";

@@ -61,18 +61,13 @@ void SlowWatch::Pace::add(const Pace& other, double weight) {
 }
 
 void SlowWatch::formed(int num_ranks) {
+  *this = SlowWatch(options_);
   num_ranks_ = num_ranks;
-  delays_.clear();
-  segment_begins();
 }
 
-void SlowWatch::segment_begins() {
-  rows_.clear();
-  num_rows_ = 0;
-  step_ = -1;
-  learned_.clear();
-  recent_.clear();
-  told_.clear();
+// The words of ranks may be read in another order than they were said.
+void SlowWatch::segment_begins(int rank) {
+  ++segments_[rank];
 }
 
 void SlowWatch::delayed(int rank, int64_t all_ns) {
@@ -81,8 +76,9 @@ void SlowWatch::delayed(int rank, int64_t all_ns) {
 
 std::vector<SlowRank> SlowWatch::progress(int rank, const control::Progress& progress) {
   if (num_ranks_ < 2 || rank >= num_ranks_ || progress.kind != control::ProgressKind::step) return {};
-  if (progress.step <= step_) return {};  // said again, when the rank goes back to steps from something else
-  Row& row = rows_.try_emplace(progress.step, static_cast<size_t>(num_ranks_)).first->second;
+  const std::pair<int64_t, int64_t> place = {segments_[rank], progress.step};
+  if (place <= newest_) return {};  // said again, when the rank goes back to steps from something else
+  Row& row = rows_.try_emplace(place, static_cast<size_t>(num_ranks_)).first->second;
   row[static_cast<size_t>(rank)] = {.busy_ns = progress.busy_ns, .waited_ns = progress.waited_ns};
   const bool is_whole = std::all_of(row.begin(), row.end(), [](const Sums& of) { return of.busy_ns >= 0; });
   if (!is_whole) {
@@ -92,8 +88,13 @@ std::vector<SlowRank> SlowWatch::progress(int rank, const control::Progress& pro
   Row whole = std::move(row);
   for (const auto& [delayed, ns] : delays_)
     if (delayed < num_ranks_) whole[static_cast<size_t>(delayed)].delayed_ns = ns;
-  rows_.erase(rows_.begin(), rows_.upper_bound(progress.step));
-  step_ = progress.step;
+  rows_.erase(rows_.begin(), rows_.upper_bound(place));
+  if (std::exchange(newest_, place).first != place.first) {
+    num_rows_ = 0;
+    learned_.clear();
+    recent_.clear();
+    told_.clear();
+  }
   return add(progress.step, std::move(whole));
 }
 

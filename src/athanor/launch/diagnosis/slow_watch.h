@@ -3,7 +3,7 @@
 //
 //   SlowWatch watch({});
 //   watch.formed(/*num_ranks=*/2);                                  // a world: nothing is known of its ranks
-//   watch.segment_begins();                                         // with other steps: likewise
+//   watch.segment_begins(1);                                        // of a rank, with other steps: likewise, when all have
 //   watch.delayed(1, processor_delay_ns(process));                  // now and then
 //   for (const SlowRank& found : watch.progress(1, progress)) tell(sentence_of(found));
 //
@@ -26,6 +26,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/control/messages.h"
@@ -59,7 +60,7 @@ class SlowWatch {
   explicit SlowWatch(const SlowWatchOptions& options) : options_(options) {}
 
   void formed(int num_ranks);
-  void segment_begins();
+  void segment_begins(int rank);
   // How long its threads were ready to run and had no processor, since the start of its process.
   void delayed(int rank, int64_t all_ns);
   std::vector<SlowRank> progress(int rank, const control::Progress& progress);
@@ -106,11 +107,12 @@ class SlowWatch {
 
   SlowWatchOptions options_;
   int num_ranks_ = 0;
-  std::map<int64_t, Row> rows_;    // by step, of which not all ranks have told
-  std::map<int, int64_t> delays_;  // by rank, the newest
-  int num_rows_ = 0;               // that are whole, of this segment
-  int64_t step_ = -1;              // of the newest
-  Row begun_;                      // where the block begins
+  std::map<int, int64_t> segments_;                  // by rank: how many have begun
+  std::map<std::pair<int64_t, int64_t>, Row> rows_;  // by segment and step, of which not all ranks have told
+  std::map<int, int64_t> delays_;                    // by rank, the newest
+  int num_rows_ = 0;                                 // that are whole, of this segment
+  std::pair<int64_t, int64_t> newest_ = {0, -1};     // that is whole
+  Row begun_;                                        // where the block begins
   int64_t begun_step_ = 0;
   std::deque<Block> learned_;  // from which what is usual is known
   std::deque<Block> recent_;

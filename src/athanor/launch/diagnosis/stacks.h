@@ -38,8 +38,6 @@ struct ProcessStacks {
 };
 
 char process_state(pid_t process);  // of its main thread; '?': it is gone
-// How long its threads were ready to run and had no processor, from their start; 0 where the kernel does not count it.
-int64_t processor_delay_ns(pid_t process);
 // What /proc says alone.
 ProcessStacks thread_states(pid_t process);
 ProcessStacks take_stacks(pid_t process, int64_t limit_ms);

@@ -31,21 +31,6 @@ char process_state(pid_t process) {
   return state_in(text_of("/proc/" + std::to_string(process) + "/stat"));
 }
 
-int64_t processor_delay_ns(pid_t process) {
-  std::error_code gone;
-  int64_t all_ns = 0;
-  const std::filesystem::path tasks = "/proc/" + std::to_string(process) + "/task";
-  for (auto task = std::filesystem::directory_iterator(tasks, gone);
-       !gone && task != std::filesystem::directory_iterator(); task.increment(gone)) {
-    const std::string text = text_of(task->path() / "schedstat");  // ns on a processor, ns ready to run, ...
-    const size_t second = text.find(' ') + 1;
-    int64_t delay_ns = 0;
-    std::from_chars(text.data() + second, text.data() + text.size(), delay_ns);
-    all_ns += delay_ns;
-  }
-  return all_ns;
-}
-
 ProcessStacks thread_states(pid_t process) {
   ProcessStacks stacks{.process = process};
   std::error_code gone;
