@@ -175,6 +175,7 @@ void LaunchCommand::set_run(LaunchOptions& options) const {
   options.max_ranks = static_cast<int>(config.max_ranks);
   options.timeout_ms = config.timeout_ms;
   if (config.hang != "warn") options.hang = config.hang == "act" ? HangAction::act : HangAction::off;
+  options.tells_slow = config.slow == "warn";
 }
 
 void LaunchCommand::run() const {

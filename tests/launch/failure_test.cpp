@@ -104,6 +104,20 @@ TEST(Failure, ForWantOfMemoryIsProvenByTheCounter) {
   }
 }
 
+TEST(Failure, SaysWhatTheMachineHasCounted) {
+  const TemporaryFolder folder;
+  const std::string errors = folder.path("sys/devices/system/edac/mc/mc0/ue_count");
+  std::filesystem::create_directories(folder.path("sys/devices/system/edac/mc/mc0"));
+  std::ofstream(errors) << "4\n";
+  Launcher launcher({.num_ranks = 2,
+                     .arguments = {"die", "1", std::to_string(SIGBUS)},
+                     .environment = {"TEST_MEMORY_ERRORS=" + errors},
+                     .system_root = folder.path("")});
+  launcher.finish();
+  EXPECT_THAT(launcher.text, HasSubstr("the machine: 1 uncorrected memory error on mc0\n"));
+  EXPECT_THAT(launcher.text, HasSubstr("    hardware: since the start 1 uncorrected memory error on mc0\n"));
+}
+
 TEST(Failure, IsSaidInWords) {
   const std::pair<int, const char*> signals[] = {{SIGSEGV, "memory that is not its own"},
                                                  {SIGBUS, "shared memory"},

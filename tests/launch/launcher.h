@@ -31,6 +31,7 @@ struct LauncherOptions {
   std::string system_root{};
   HangAction hang = HangAction::warn;
   int64_t hang_ms = 600'000, timeout_ms = 600'000;
+  bool tells_slow = true;
 };
 
 class Launcher {

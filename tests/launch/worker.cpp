@@ -26,13 +26,17 @@ extern "C" {  // glibc 2.36 forgot it
 namespace athanor::tests {
 namespace {
 
-// As the kernel does it for want of memory where TEST_MEMORY_EVENTS names the file in which it counts.
+void count(const char* variable, const char* text) {
+  const char* file = std::getenv(variable);
+  if (file == nullptr) return;
+  std::FILE* counters = std::fopen(file, "w");
+  if (counters == nullptr || std::fputs(text, counters) < 0 || std::fclose(counters) != 0) _exit(99);
+}
+
+// As the kernel does it for want of memory, or for an error of it, where the environment names the file in which it counts.
 void die(int number) {
-  if (const char* file = std::getenv("TEST_MEMORY_EVENTS")) {
-    std::FILE* counters = std::fopen(file, "w");
-    if (counters == nullptr || std::fputs("oom 1\noom_kill 1\n", counters) < 0 || std::fclose(counters) != 0)
-      _exit(99);
-  }
+  count("TEST_MEMORY_EVENTS", "oom 1\noom_kill 1\n");
+  count("TEST_MEMORY_ERRORS", "5\n");
   signal(number, SIG_DFL);  // whatever a sanitizer has made of it
   raise(number);
 }

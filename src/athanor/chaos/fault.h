@@ -51,6 +51,7 @@ class Fault {
   virtual FaultText text() const = 0;
   virtual int least_ranks() const { return 1; }
   virtual std::string unavailable() const { return ""; }  // why this machine cannot do it; "": it can
+  virtual double latest() const { return 1.0; }           // instant of the undisturbed run, [0, 1]
   virtual std::vector<int> draw_ranks(Dice& dice, int num_ranks) const = 0;
   // A fault in the middle of a step: the rank carries it out itself, as it was asked to before the job began (fault_plan.h).
   // Its step is the trial's.

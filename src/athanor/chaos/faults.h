@@ -44,6 +44,7 @@ const Fault& flip_parameter_fault();
 const Fault& flip_gradient_fault();
 const Fault& full_fault();
 const Fault& scale_fault();
+const Fault& slow_fault();
 
 }  // namespace athanor::chaos::kinds
 

@@ -26,8 +26,9 @@ class Trial {
         bool is_control)
       : command_(command), undisturbed_(undisturbed), fault_(fault), draw_(draw), is_control_(is_control) {
     draw_.is_control = is_control;
+    draw_.instant *= fault.latest();
     if (auto planned = fault.plan(draw_)) {
-      planned->step = undisturbed.place_of(draw.instant).step + 1;
+      planned->step = undisturbed.place_of(draw_.instant).step + 1;
       command_.planned = {draw.ranks.front(), *planned};
     }
     fault.prepare(command_);

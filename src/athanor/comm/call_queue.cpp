@@ -35,7 +35,11 @@ class CallQueue::Handle final : public Work::Impl {
 };
 
 CallQueue::CallQueue(const GroupOptions& options, FailureOf failure_of, LetWait let_wait)
-    : on_done_(options.on_done), failure_of_(std::move(failure_of)), let_wait_(std::move(let_wait)) {
+    : on_done_(options.on_done),
+      on_waited_(options.on_waited),
+      now_ns_(options.now_ns),
+      failure_of_(std::move(failure_of)),
+      let_wait_(std::move(let_wait)) {
   thread_ = make_own_thread(options, [this] { run_thread(); });
 }
 
@@ -66,6 +70,7 @@ Work CallQueue::start(std::string name, std::function<void()> body, Start how) {
 }
 
 void CallQueue::wait(Started& started) {
+  const int64_t start_ns = on_waited_ ? now_ns_() : 0;
   std::unique_lock lock(mutex_);
   while (!started.done.load(std::memory_order_relaxed)) {
     if (!running_) {
@@ -74,6 +79,7 @@ void CallQueue::wait(Started& started) {
       finished_.wait(lock);
     }
   }
+  if (on_waited_) on_waited_(now_ns_() - start_ns);
 }
 
 // Returns whether `queue` waits. The lock keeps the next body from submitting anything before.

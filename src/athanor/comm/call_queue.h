@@ -35,7 +35,7 @@ class CallQueue {
   // Turns a body's exception into the failure that each wait() throws.
   using FailureOf = std::function<GroupFailure(const std::exception& error)>;
   using LetWait = std::function<void(Queue& queue)>;  // for what the running body has submitted
-  // Uses options.on_thread and on_done. `let_wait`: if bodies call on_stream().
+  // Uses options.on_thread, on_done and on_waited. `let_wait`: if bodies call on_stream().
   CallQueue(const GroupOptions& options, FailureOf failure_of, LetWait let_wait = {});
   ~CallQueue();
   CallQueue(const CallQueue&) = delete;
@@ -62,6 +62,8 @@ class CallQueue {
   void run_thread();
 
   std::function<void(const std::string& name, int64_t start_ns, int64_t end_ns)> on_done_;
+  std::function<void(int64_t waited_ns)> on_waited_;
+  std::function<int64_t()> now_ns_;  // of on_waited
   FailureOf failure_of_;
   LetWait let_wait_;
   std::mutex mutex_;

@@ -33,6 +33,8 @@ struct GroupOptions {
   // For traces: called by the thread that has run a collective, with its start and end.
   std::function<void(const std::string& name, int64_t start_ns, int64_t end_ns)> on_done;
   std::function<void()> on_thread;  // called first by a thread that a group starts for itself
+  // Called by a thread that has waited for a call, with how long: for the others, or for the call's own work.
+  std::function<void(int64_t waited_ns)> on_waited;
   // For tests: the fault of a rank before one of its collectives (blocking here is a delay), and another clock.
   std::function<Fault(int rank, uint64_t sequence)> before_call;
   std::function<int64_t()> now_ns = athanor::now_ns;

@@ -35,11 +35,9 @@ Json to_json(const Saved& m) {
           {"error", cut(m.error)}};
 }
 Json to_json(const Progress& m) {
-  return {{"message", "progress"},
-          {"generation", m.generation},
-          {"step", m.step},
-          {"kind", name_of(m.kind)},
-          {"count", m.count}};
+  return {{"message", "progress"},   {"generation", m.generation}, {"step", m.step},
+          {"kind", name_of(m.kind)}, {"count", m.count},           {"busy_ns", m.busy_ns},
+          {"waited_ns", m.waited_ns}};
 }
 Json to_json(const Event& m) {
   return {{"message", "event"},
@@ -140,7 +138,9 @@ WorkerMessage decode_worker_message(std::string_view text) {
     return Progress{.generation = fields.number("generation", 0, kMost),
                     .step = fields.number("step", 0, kMost),
                     .kind = fields.one_of<ProgressKind>("kind", kKinds),
-                    .count = fields.number("count", 0, kMost)};
+                    .count = fields.number("count", 0, kMost),
+                    .busy_ns = fields.number("busy_ns", 0, kMost),
+                    .waited_ns = fields.number("waited_ns", 0, kMost)};
   if (name == "event")
     return Event{{.event = fields.text("event"),
                   .step = fields.number("step", -1, kMost),

@@ -70,6 +70,8 @@ struct Progress {
   int64_t generation = 0, step = 0;  // the last step that is committed
   ProgressKind kind = ProgressKind::step;
   int64_t count = 0;  // of what `kind` says, from the start of the process
+  int64_t busy_ns = 0,
+          waited_ns = 0;  // in steps, from the start of the process: worked, and waited for the others
   bool operator==(const Progress&) const = default;
 };
 

@@ -16,7 +16,7 @@
 namespace athanor::launch {
 namespace {
 
-constexpr int64_t kTickNs = 100'000'000;
+constexpr int64_t kTickNs = 100'000'000, kHardwareNs = 10'000'000'000;
 constexpr int kPacketsATurn = 256;  // of one worker, so that the others have theirs
 
 std::string random_job() {
@@ -46,6 +46,7 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
       processes_(output_),
       watch_({.kill_ns = options.stopped_ms * 1'000'000}),
       hangs_(hang_limits(options.hang_ms)),
+      hardware_(options.system_root),
       memory_kills_(options.system_root) {
   if (control_) {
     job_ = random_job();
@@ -84,6 +85,7 @@ LaunchResult AgentLoop::run() {
     output_.flush(now);
     look_at_ranks(now);
     look_for_hang(now);
+    if (now - hardware_look_ns_ >= kHardwareNs) look_at_hardware(now);
     if (now >= master_.next_tick_ns()) master_.tick(now);
     act();
     if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
@@ -180,6 +182,8 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
     record_.begun(begun->run_folder);
     newest_step_ = begun->step;
     hangs_.segment_begins();
+    if (begun->generation == master_.generation()) slow_.segment_begins(processes_.find(worker)->rank);
+    memory_.begin();
     tell_begun(*begun);
     try {
       open_run(begun->run_folder);
@@ -195,9 +199,11 @@ void AgentLoop::take_progress(int worker, const Progress& progress, int64_t now_
     if (progress.step > newest_step_) step_ns_ = now_ns;
     newest_step_ = std::max(newest_step_, progress.step);
     watch_.progress(progress.step, now_ns);
+    look_at_memory(now_ns);
   }
   if (progress.generation == master_.generation())
     hangs_.progress(processes_.find(worker)->rank, progress, now_ns);
+  look_for_slow(worker, progress, now_ns);
 }
 
 void AgentLoop::take_ending(int worker, int64_t seen_ns) {
@@ -211,6 +217,7 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   const int rank = one.rank;
   watch_.forget(rank);
   hangs_.forget(rank);
+  memory_.forget(rank);
   const RankEnd end = end_of(worker, seen_ns);
   master_.exited(worker, end, now_ns());
   act();  // the others are told before anything else is looked at

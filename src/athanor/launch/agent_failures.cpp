@@ -49,6 +49,8 @@ void AgentLoop::tell_failure(const Verdict& verdict, LaunchResult& result) {
   const auto found = failures_.find(verdict.failed_rank);
   if (found == failures_.end() || result.exit_code == 2) return;
   FailureReport report = found->second;
+  look_at_hardware(now_ns());
+  report.hardware = hardware_.since_start();
   report.host = this_place().host;
   report.num_others = verdict.num_others_failed;
   report.num_other_lines = result.num_lines_dropped;

@@ -1,6 +1,6 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
 // decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
-// agent_watch.cpp what becomes of ranks that are stopped, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
+// agent_watch.cpp what becomes of ranks that are stopped, slow, or have ever more memory, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
 // is said of ranks that failed.
 // Thread rule: one thread.
 #pragma once
@@ -18,7 +18,10 @@
 #include "athanor/launch/diagnosis/failure_report.h"
 #include "athanor/launch/diagnosis/hang_report.h"
 #include "athanor/launch/diagnosis/hang_watch.h"
+#include "athanor/launch/diagnosis/hardware_counters.h"
+#include "athanor/launch/diagnosis/memory_watch.h"
 #include "athanor/launch/diagnosis/progress_watch.h"
+#include "athanor/launch/diagnosis/slow_watch.h"
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
@@ -78,6 +81,9 @@ class AgentLoop {
   // agent_watch.cpp
   void look_at_ranks(int64_t now_ns);
   void tell(const StoppedRank& found, int worker);
+  void look_at_memory(int64_t now_ns);
+  void look_at_hardware(int64_t now_ns);
+  void look_for_slow(int worker, const Progress& progress, int64_t now_ns);
 
   // agent_hangs.cpp
   void look_for_hang(int64_t now_ns);
@@ -118,6 +124,11 @@ class AgentLoop {
   RankProcesses processes_;
   ProgressWatch watch_;
   HangWatch hangs_;
+  SlowWatch slow_{{}};
+  int64_t delay_look_ns_ = 0;
+  MemoryWatch memory_{{}};
+  HardwareCounters hardware_;
+  int64_t hardware_look_ns_ = 0;
   struct Hang {
     std::future<std::vector<RankStacks>> stacks{};  // valid: they are being read
     bool is_told = false, was_over = false;         // was_over: they were asked for after timeout_ms

@@ -1,11 +1,14 @@
-// Of the agent's loop: ranks whose process is stopped are named, and killed where that lasts.
+// Of the agent's loop: ranks whose process is stopped are named, and killed where that lasts; slow ones, and those whose
+// memory grows, are named.
 #include <fmt/core.h>
 
 #include <csignal>
 #include <map>
 #include <vector>
 
+#include "athanor/base/host_memory.h"
 #include "athanor/launch/agent_loop.h"
+#include "athanor/launch/diagnosis/process_counters.h"
 #include "athanor/launch/diagnosis/stacks.h"
 
 namespace athanor::launch {
@@ -49,6 +52,58 @@ void AgentLoop::tell(const StoppedRank& found, int worker) {
                .generation = master_.generation(),
                .rank = found.rank,
                .cause = fmt::format("process {} {}", process, cause)});
+}
+
+void AgentLoop::look_for_slow(int worker, const Progress& progress, int64_t now_ns) {
+  if (!options_.tells_slow || progress.generation != master_.generation()) return;
+  if (now_ns - delay_look_ns_ >= kLookNs) {
+    delay_look_ns_ = now_ns;
+    for (const int one : processes_.running()) {
+      const RankProcess& process = *processes_.find(one);
+      slow_.delayed(process.rank, processor_delay_ns(process.process.pid()));
+    }
+  }
+  for (const SlowRank& found : slow_.progress(processes_.find(worker)->rank, progress)) {
+    const double seconds = static_cast<double>(found.slow_ns) * 1e-9;
+    const bool began = found.what == SlowRank::What::began;
+    act(Say{sentence_of(found, options_.first_rank)});
+    record_.add({.event = "slow",
+                 .step = found.step,
+                 .generation = master_.generation(),
+                 .rank = found.rank,
+                 .cause = sentence_of(found, options_.first_rank),
+                 .detect_seconds = began ? seconds : -1.0,
+                 .recover_seconds = began ? -1.0 : seconds});
+  }
+}
+
+void AgentLoop::look_at_hardware(int64_t now_ns) {
+  hardware_look_ns_ = now_ns;
+  for (const std::string& found : hardware_.look()) {
+    act(Say{"the machine: " + found});
+    record_.add(
+        {.event = "hardware", .step = master_.step(), .generation = master_.generation(), .cause = found});
+  }
+}
+
+void AgentLoop::look_at_memory(int64_t now_ns) {
+  if (!memory_.is_due(now_ns)) return;
+  memory_.taken(now_ns);
+  const auto left = static_cast<double>(available_memory_bytes(options_.system_root));
+  for (const int worker : processes_.running()) {
+    const RankProcess& one = *processes_.find(worker);
+    const MemorySample sample{
+        .step = newest_step_, .bytes = own_memory_bytes(one.process.pid()), .at_ns = now_ns};
+    const auto found = memory_.sample(one.rank, sample, left / processes_.running().size());
+    if (!found) continue;
+    const std::string sentence = sentence_of(*found, options_.first_rank, left, memory_.num_told());
+    act(Say{sentence});
+    record_.add({.event = "memory-growth",
+                 .step = found->last_step,
+                 .generation = master_.generation(),
+                 .rank = found->rank,
+                 .cause = sentence});
+  }
 }
 
 }  // namespace athanor::launch

@@ -29,8 +29,8 @@ constexpr const char* kEventsName = "events.jsonl";
 
 // Negative numbers: nothing to say.
 struct RunEvent {
-  // start, failure, stopped, hang, restart, recovered, shrink, grow, snapshot, rollback, guard, checkpoint, master,
-  // stop, end
+  // start, failure, stopped, hang, slow, memory-growth, hardware, restart, recovered, shrink, grow, snapshot, rollback,
+  // guard, checkpoint, master, stop, end
   std::string event{};
   int64_t step = -1, generation = -1;
   int rank = -1;

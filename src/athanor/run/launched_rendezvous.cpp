@@ -2,9 +2,15 @@
 
 #include <utility>
 
+#include "athanor/base/clock.h"
 #include "athanor/comm/shm/shm.h"
 
 namespace athanor::run {
+
+LaunchedRendezvous::LaunchedRendezvous(AgentLink& link, GroupOptions options)
+    : link_(link), options_(std::move(options)) {
+  options_.on_waited = [this](int64_t waited_ns) { work_.waited(waited_ns); };
+}
 
 std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
   auto offer = link_.next(places_.empty() ? -1 : places_.back().offer.generation, why);
@@ -36,18 +42,26 @@ void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool
 void LaunchedRendezvous::committed(int64_t step) {
   step_ = step;
   kind_ = ProgressKind::step;
+  work_.end(now_ns());
   progressed();
+  work_.begin(now_ns());
 }
 
 Progress LaunchedRendezvous::progress() const {
   return {.generation = places_.back().offer.generation,
           .step = step_,
           .kind = kind_,
-          .count = counts_[static_cast<size_t>(kind_)]};
+          .count = counts_[static_cast<size_t>(kind_)],
+          .busy_ns = work_.busy_ns(),
+          .waited_ns = work_.waited_ns()};
 }
 
 void LaunchedRendezvous::does(ProgressKind kind) {
   if (places_.empty() || std::exchange(kind_, kind) == kind) return;
+  if (kind == ProgressKind::step)
+    work_.begin(now_ns());
+  else
+    work_.end(now_ns());
   link_.does(progress());
 }
 

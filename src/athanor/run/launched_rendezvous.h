@@ -17,13 +17,14 @@
 #include "athanor/comm/options.h"
 #include "athanor/control/agent_link.h"
 #include "athanor/run/rendezvous.h"
+#include "athanor/run/work_clock.h"
 
 namespace athanor::run {
 
 class LaunchedRendezvous final : public Rendezvous {
  public:
   // Both outlive it. `options`: of the worlds, but for their generation.
-  LaunchedRendezvous(AgentLink& link, GroupOptions options) : link_(link), options_(std::move(options)) {}
+  LaunchedRendezvous(AgentLink& link, GroupOptions options);
 
   std::optional<Meeting> next(const std::string& why) override;
   void begun(int64_t step, const std::string& run_folder, bool in_place) override;
@@ -41,6 +42,7 @@ class LaunchedRendezvous final : public Rendezvous {
   };
   Progress progress() const;
   AgentLink& link_;
+  WorkClock work_;  // before the worlds, whose groups tell it how long they have waited
   GroupOptions options_;
   std::deque<Place>
       places_;  // the last one is that of the newest world; older ones until its first snapshot is whole

@@ -32,7 +32,7 @@ class SlotMail::Handle final : public Work::Impl {
   }
   // After finish() every message is done, so the mailbox is not used any more.
   void wait() override {
-    if (!done()) mail_->wait(*message_);
+    if (!done()) mail_->wait_and_tell(*message_);
     if (message_->error) message_->error->raise();
   }
   bool done() const override { return message_->done.load(std::memory_order_acquire); }
@@ -92,6 +92,14 @@ Work SlotMail::start(const Call& call, std::byte* data) {
     if (waiters_ == 0) work_.notify_one();
   }
   return Work(std::make_shared<Handle>(this, std::move(message)));
+}
+
+void SlotMail::wait_and_tell(Message& message) {
+  const auto& on_waited = link_.options().on_waited;
+  if (!on_waited) return wait(message);
+  const int64_t start_ns = link_.options().now_ns();
+  wait(message);
+  on_waited(link_.options().now_ns() - start_ns);
 }
 
 void SlotMail::wait(Message& message) {

@@ -61,6 +61,7 @@ class SlotMail {
   };
 
   void wait(Message& message);
+  void wait_and_tell(Message& message);  // GroupOptions::on_waited
   void run_thread();
   void start_thread();
   // All following functions need mutex_.

@@ -43,6 +43,7 @@ std::string text_of(const FailureReport& report) {
   if (report.seconds_after_step >= 0.0)
     text += fmt::format(", {} after that step", human_seconds(report.seconds_after_step));
   if (!report.why.empty()) text += "\n    why: " + report.why;
+  if (!report.hardware.empty()) text += "\n    hardware: since the start " + report.hardware;
   if (const std::string others = others_of(report); !others.empty()) text += "\n    others: " + others;
   if (const std::string output = output_of(report); !output.empty()) text += "\n    " + output;
   for (const std::string& line : report.lines) {

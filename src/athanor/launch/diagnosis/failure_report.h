@@ -10,6 +10,7 @@
 //       where: process 4242 on node7, after step 41
 //       when: 2026-05-01T12:00:00.123Z, 0.8 s after that step
 //       why: the kernel killed it for want of memory: ...
+//       hardware: since the start 1 uncorrected memory error on mc0
 //       others: 2 ranks failed after it; 3 lines of other ranks are not shown
 //       its last output: runs/first/logs/rank1.output, which ends with
 //         reading shard 7
@@ -32,6 +33,7 @@ struct FailureReport {
   double wall_seconds = 0.0;           // when it was seen, since 1970
   double seconds_after_step = -1.0;    // negative: none is known
   std::string why{};                   // "": the first line says it
+  std::string hardware{};              // what the machine has counted since the start (hardware_counters.h)
   int num_others = 0, num_other_lines = 0;
   std::vector<std::string> lines{};
   std::string file{};         // with what all ranks wrote at last; "": none

@@ -20,8 +20,9 @@ struct Lane {
   const char* style;
 };
 
-constexpr std::array<Lane, 7> kLanes = {{{"process", {"start", "end", ""}, "ink"},
+constexpr std::array<Lane, 8> kLanes = {{{"process", {"start", "end", ""}, "ink"},
                                          {"failures", {"failure", "stopped", ""}, "bad"},
+                                         {"health", {"slow", "memory-growth", "hardware"}, "warn"},
                                          {"recovery", {"restart", "recovered", ""}, "good"},
                                          {"size", {"shrink", "grow", ""}, "size"},
                                          {"orders", {"snapshot", "rollback", "stop"}, "order"},
