@@ -58,6 +58,10 @@ Json to_json(const Farewell& m) {
           {"what", cut(m.what)},
           {"hint", cut(m.hint)}};
 }
+Json to_json(const Persist& m) {
+  return {{"message", "persist"},         {"generation", m.generation}, {"step", m.step},
+          {"files_bytes", m.files_bytes}, {"path", cut(m.path)},        {"metrics", cut(m.metrics)}};
+}
 Json to_json(const Meet& m) {
   return {{"message", "meet"},    {"generation", m.generation},
           {"rank", m.rank},       {"size", m.size},
@@ -66,6 +70,9 @@ Json to_json(const Meet& m) {
 }
 Json to_json(const Stop& m) {
   return {{"message", "stop"}, {"signal", m.signal}};
+}
+Json to_json(const Persisted& m) {
+  return {{"message", "persisted"}, {"step", m.step}, {"path", cut(m.path)}, {"error", cut(m.error)}};
 }
 Json to_json(const End& m) {
   return {{"message", "end"}, {"why", cut(m.why)}};
@@ -136,6 +143,12 @@ WorkerMessage decode_worker_message(std::string_view text) {
                  .step = fields.number("step", 0, kMost),
                  .path = fields.text("path"),
                  .error = fields.text("error")};
+  if (name == "persist")
+    return Persist{.generation = fields.number("generation", 0, kMost),
+                   .step = fields.number("step", 0, kMost),
+                   .files_bytes = fields.number("files_bytes", 0, kMost),
+                   .path = fields.text("path"),
+                   .metrics = fields.text("metrics")};
   if (name == "progress")
     return Progress{.generation = fields.number("generation", 0, kMost),
                     .step = fields.number("step", 0, kMost),
@@ -162,6 +175,9 @@ AgentMessage decode_agent_message(std::string_view text) {
   const std::string& name = fields.name();
   if (name == "meet") return read_meet(fields);
   if (name == "stop") return Stop{.signal = static_cast<int>(fields.number("signal", 1, 64))};
+  if (name == "persisted")
+    return Persisted{
+        .step = fields.number("step", 0, kMost), .path = fields.text("path"), .error = fields.text("error")};
   if (name == "end") return End{.why = fields.text("why")};
   fields.refuse("message", "which no agent sends");
 }

@@ -50,6 +50,8 @@ void Run::meet(const Meeting& meeting) {
     io.ranks_of_host = world->size();
     io.rank_of_host = world->rank();
   }
+  holder_saves = meeting.holder_saves;
+  handed_step = -1;
   saves_first = meeting.saves_first;
   report.ranks = world->size();
 }
@@ -245,6 +247,8 @@ void Run::share_guards() {
 }
 
 void Run::forget_checkpoints_after(int64_t step) {
+  settle_saved();
+  wait_for_writer();
   keeper.go_back_after(world->all(), step, *recorder);
   if (saved_step > step)
     saved_step = keeper.checkpoint().empty() ? -1 : Checkpoint::open(io.env, keeper.checkpoint()).step();

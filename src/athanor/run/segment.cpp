@@ -248,52 +248,6 @@ void Segment::write_samples() {
     run_.recorder->sample(sample);
 }
 
-void Segment::save(bool is_last) {
-  if (run_.saved_step == run_.state.step) return;
-  const Span span(run_.io.trace, "checkpoint", "step");
-  const Doing saving(run_, control::ProgressKind::saving);
-  check_state(fmt::format("step {}", run_.state.step));
-  CheckpointContent content{
-      .step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}};
-  content.files.push_back({"config.resolved.toml", print_config(run_.config)});
-  if (phase_.data.tokenizer != nullptr)
-    for (const auto& [name, text] : phase_.data.tokenizer->files()) content.files.push_back({name, text});
-  run_.recorder->sync();
-  std::string path;
-  try {
-    path = write_checkpoint(run_.io.env, group_, run_.folder.checkpoints(), content);
-  } catch (const IoError& error) {  // on one rank, so on all of them
-    ++run_.report.failed_saves;
-    if (!is_last) {
-      // With servers the steps that are saved are fixed in advance, so the next retry is the next due save.
-      if (run_.saves.failed(run_.state.step, /*may_retry=*/layout_.servers == 0))
-        run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
-                                           run_.state.step, error.what()));
-      if (group_.rank() == 0) run_.told_saved(run_.state.step, "", error.what());
-      run_.tell({.event = "checkpoint", .cause = fmt::format("could not be saved: {}", error.what())});
-      return;
-    }
-    throw IoError(fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
-                  run_.saved_step > 0 ? fmt::format("the same command goes on from step {}", run_.saved_step)
-                                      : error.hint());
-  }
-  run_.saves.succeeded();
-  run_.progressed();
-  run_.saved_step = run_.state.step;
-  run_.keeper.saved(path, run_.state.step);
-  run_.recorder->message("saved " + path);
-  if (group_.rank() == 0) run_.told_saved(run_.state.step, path, "");
-  run_.tell({.event = "checkpoint"});
-}
-
-void Segment::save_first() {
-  const int64_t step = run_.state.step;
-  if (step > 0 && run_.saved_step != step) return save(/*is_last=*/false);
-  if (group_.rank() != 0) return;
-  const std::string path = step > 0 ? run_.keeper.checkpoint() : "";
-  run_.told_saved(step, path, step > 0 ? "" : "no step is done yet");
-}
-
 void Segment::evaluate_first() {
   if (run_.state.step == 0 && config_.train.initial_eval_tokens > 0 && !serves())
     validate_now(config_.train.initial_eval_tokens, nullptr);

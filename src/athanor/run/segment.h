@@ -13,6 +13,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "athanor/checkpoint/snapshot.h"
 #include "athanor/engine/memory_plan.h"
@@ -74,8 +76,11 @@ class Segment {
   void measure_peak();
   bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void write_samples();
-  void save(bool is_last);
-  void save_first();  // as the operator asked
+  void save(bool is_last);  // the ranks write, and wait for it
+  void save_due();          // or whoever holds their slots writes while they train on
+  void hand_over();
+  std::vector<TextFile> files_beside() const;  // of a checkpoint
+  void save_first();                           // as the operator asked
   // After a step that was not done: whether this segment can run it again.
   bool may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage);
   std::string quarantine(const std::vector<DamagedToken>& damage);

@@ -93,7 +93,10 @@ std::optional<TrainReport> SegmentChain::assemble() {
   for (const RunPhase& phase : run.phases)
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
-  plans_ = plan_phases(run, layouts, group, /*is_there=*/kept_ && kept_->in_place);
+  std::optional<int> slots_there;
+  if (kept_ && kept_->in_place)
+    slots_there = num_slots_in({kept_->in_place->memory.get(), kept_->in_place->size_bytes});
+  plans_ = plan_phases(run, layouts, group, slots_there);
   run.open(has_state, back_to);
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
@@ -121,6 +124,10 @@ void SegmentChain::agree_on_run() {
     run_->happened = [this](const RunEvent& event) { rendezvous_.happened(event); };
     run_->does = [this](control::ProgressKind kind) { rendezvous_.does(kind); };
     run_->progressed = [this] { rendezvous_.progressed(); };
+    run_->persist = [this](const control::Persist& what, const std::vector<TextFile>& files) {
+      rendezvous_.persist(what, files);
+    };
+    run_->persisted = [this](bool wait) { return rendezvous_.persisted(wait); };
     run_->told_saved = [this](int64_t step, const std::string& path, const std::string& error) {
       rendezvous_.saved(step, path, error);
     };
