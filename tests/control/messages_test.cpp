@@ -57,6 +57,7 @@ TEST(Messages, OfAgentsReadAsTheyWereWritten) {
       Meet{.generation = 0, .rank = 0, .size = 1, .why = "", .left = {}},
       Meet{.generation = 9, .rank = 3, .size = 8, .why = "rank 3 died", .left = {3, 7}},
       Meet{.generation = 9, .rank = 0, .size = 1, .order = {.save = true, .rollback_step = 40}},
+      Meet{.generation = 9, .rank = 0, .size = 1, .order = {.set = "optimizer.lr=1e-3"}},
       Stop{.signal = 15},
       End{.why = "the job has failed"},
       Persisted{.step = 7, .path = "runs/t/checkpoints/step_00000007"},

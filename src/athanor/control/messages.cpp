@@ -63,10 +63,11 @@ Json to_json(const Persist& m) {
           {"files_bytes", m.files_bytes}, {"path", cut(m.path)},        {"metrics", cut(m.metrics)}};
 }
 Json to_json(const Meet& m) {
-  return {{"message", "meet"},    {"generation", m.generation},
-          {"rank", m.rank},       {"size", m.size},
-          {"why", cut(m.why)},    {"left", m.left},
-          {"save", m.order.save}, {"rollback_step", m.order.rollback_step}};
+  return {{"message", "meet"},      {"generation", m.generation},
+          {"rank", m.rank},         {"size", m.size},
+          {"why", cut(m.why)},      {"left", m.left},
+          {"save", m.order.save},   {"rollback_step", m.order.rollback_step},
+          {"set", cut(m.order.set)}};
 }
 Json to_json(const Stop& m) {
   return {{"message", "stop"}, {"signal", m.signal}};
@@ -104,7 +105,9 @@ Meet read_meet(const Fields& fields) {
     fields.refuse("left", fmt::format("expected an array of at most {} ranks", kMostLeft));
   for (const Json& rank : left)
     meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kRanksLimit - 1)));
-  meet.order = {.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)};
+  meet.order = {.save = fields.flag("save"),
+                .rollback_step = fields.number("rollback_step", -1, kMost),
+                .set = fields.text("set")};
   return meet;
 }
 

@@ -104,10 +104,11 @@ struct Farewell {
 
 // From the agent.
 
-// What the operator wants of the ranks of a world before they train on: a checkpoint, or to go back to one.
+// What the operator wants of the ranks of a world before they train on: a checkpoint, to go back to one, or another setting.
 struct Order {
   bool save = false;
   int64_t rollback_step = -1;  // -1: they go on from the newest state
+  std::string set{};           // "optimizer.lr=1e-3"; "": none
   bool operator==(const Order&) const = default;
 };
 

@@ -77,6 +77,7 @@ class AgentLoop {
   void answer(int64_t from, const control::KillRank& kill);
   void answer(int64_t from, const control::SaveNow& save);
   void answer(int64_t from, const control::GoBack& back);
+  void answer(int64_t from, const control::Set& set);
   void tell_killed(int worker, int rank, const std::string& how);
   void tell_begun(const control::Begun& begun);
   void tell_saved(const control::Saved& saved);
@@ -119,7 +120,8 @@ class AgentLoop {
     int64_t generation = -1;  // for something in a later one
   };
   std::map<int, std::vector<int64_t>> wait_for_end_;  // of a worker
-  Waiting wait_for_save_, wait_for_rollback_;
+  Waiting wait_for_save_, wait_for_rollback_, wait_for_setting_;
+  std::string setting_;
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
   SlotSaver saver_;

@@ -23,6 +23,7 @@ std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
                   .is_on_one_host = true,
                   .holder_saves = true,
                   .saves_first = place.offer.order.save,
+                  .set = place.offer.order.set,
                   .rollback_step = place.offer.order.rollback_step};
   for (const WorldOffer::Left& left : place.offer.left) meeting.left_slots_fds.push_back(left.slots.get());
   return meeting;

@@ -34,6 +34,7 @@ struct Meeting {
   std::vector<int> left_slots_fds = {};
   bool holder_saves = false;  // whoever holds the slots writes checkpoints out of them (Rendezvous::persist)
   bool saves_first = false;   // a checkpoint before the next step
+  std::string set = {};       // a setting that changes before the next step: "optimizer.lr=1e-3"
   int64_t rollback_step =
       -1;  // all ranks go on from the checkpoint of this step; -1: from their newest state
   int64_t generation() const { return world->generation(); }

@@ -39,6 +39,7 @@ struct RunPhase {
   std::string name;
   int64_t first_step, last_step;  // of the run, both included
   Config config;                  // of which train.steps is last_step: a segment ends there
+  Config said = {};               // the same without decisions of the run
   Dataset data = {};
   std::string text() const;  // "phase 'long context'", "the run"
 };
@@ -53,6 +54,11 @@ struct Run {
   // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
   // after that step at the latest; newer checkpoints are set aside. Collective.
   void open(bool has_state, std::optional<int64_t> back_to = {});
+  // The settings of the next step, by the decisions of the run.
+  void follow_settings();
+  // The operator sets one ("optimizer.lr=1e-3"), from the next step on. The same on all ranks.
+  void set_setting(const std::string& setting);
+  void forget_settings_after(int64_t step);  // the operator goes back to before them
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
@@ -103,7 +109,8 @@ struct Run {
   std::function<void(control::ProgressKind kind)> does = [](control::ProgressKind) {};  // doing.h
   std::function<void()> progressed = [] {};                                             // of the same
   control::ProgressKind doing = control::ProgressKind::other;
-  Config config;
+  Config config;  // as of the next step
+  Config said;    // the same without decisions of the run
   TrainIo io;
   World* world;               // of the newest meeting
   int slots_fd;               // of the same; -1: nobody holds slots for this rank
@@ -152,6 +159,7 @@ struct Run {
   std::string from_;                         // the checkpoint of TrainIo::from
   int64_t first_generation_ = -1;            // that of world 0; -1: not known yet
   std::optional<DecisionLog> decision_log_;  // of rank 0
+  std::string resolved_config_;              // that the run's folder has
   size_t num_told_ = 0;                      // of the decisions of the state
   std::unique_ptr<Queue> host_queue_;
   std::unique_ptr<Arena> host_arena_;

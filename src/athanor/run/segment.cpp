@@ -21,6 +21,7 @@
 #include "athanor/run/doing.h"
 #include "athanor/run/finite.h"
 #include "athanor/run/server_run.h"
+#include "athanor/run/set_settings.h"
 
 namespace athanor::run {
 namespace {
@@ -45,6 +46,8 @@ Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan
     : run_(run),
       phase_(phase),
       config_(phase.config),
+      last_step_(std::min(phase.last_step,
+                          next_set(run.decisions, run.state.step + 1).value_or(phase.last_step + 1) - 1)),
       own_world_(named_world(world, name)),
       device_world_(open_device_world(config_, own_world_ ? *own_world_ : world, run.io.nccl_module,
                                       *run.queue, run.arena, run.io.group_options)),
@@ -179,7 +182,8 @@ Snapshot Segment::go_back_to(int64_t step) {
 }
 
 Segment::End Segment::end() const {
-  if (run_.state.step < phase_.last_step) return End::interrupted;
+  if (run_.state.step < last_step_) return End::interrupted;
+  if (run_.state.step < phase_.last_step) return End::settings;
   return run_.state.step < run_.last_step() ? End::phase : End::done;
 }
 

@@ -41,8 +41,8 @@ bool is_asked_to_stop(const TrainIo& io, Group& group);
 
 class Segment {
  public:
-  // Of the run; of the phase but not of the run; on request; for steps that are undone: back_to().
-  enum class End { done, phase, interrupted, back };
+  // Of the run; of the phase but not of the run; before a setting changes; on request; for steps that are undone: back_to().
+  enum class End { done, phase, settings, interrupted, back };
 
   // `plan`: the segment's layout and its slots. `name`: of its groups, unlike those of segments in the same world; "": the
   // first one.
@@ -94,7 +94,8 @@ class Segment {
 
   Run& run_;
   const RunPhase& phase_;
-  const Config& config_;  // of the phase
+  const Config& config_;     // of the phase
+  const int64_t last_step_;  // of the segment: that of the phase, or the one before a setting changes
   std::unique_ptr<World>
       own_world_;  // the world under the phase's name, so that its groups have names of their own
   std::unique_ptr<World> device_world_;  // groups between devices; null on the CPU

@@ -18,7 +18,7 @@ constexpr int64_t kRefused = 0, kPinned = 1, kUnderway = 2;
 }  // namespace
 
 std::vector<TextFile> Segment::files_beside() const {
-  std::vector<TextFile> files = {{"config.resolved.toml", print_config(run_.config)}};
+  std::vector<TextFile> files = {{"config.resolved.toml", print_config(run_.said)}};
   if (phase_.data.tokenizer != nullptr)
     for (const auto& [name, text] : phase_.data.tokenizer->files()) files.push_back({name, text});
   return files;

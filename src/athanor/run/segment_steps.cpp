@@ -26,7 +26,7 @@ constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 Segment::End Segment::train() {
   const End how = run_steps();
   if (how == End::phase) run_.guards.forget_all();  // what is usual of another mixture is not of the next one
-  if (how != End::interrupted && how != End::back && !phase_.name.empty()) {
+  if ((how == End::done || how == End::phase) && !phase_.name.empty()) {
     run_.report.steps = run_.state.step;
     run_.report.end_phase(phase_.name);
   }
@@ -72,7 +72,7 @@ Segment::End Segment::run_steps() {
   LoadBalancer balancer(config_, *training_);
   LossWatch watch(run_.state.step > 0 ? std::optional<double>(run_.report.valid_loss_first) : std::nullopt);
   const int64_t first_step = run_.state.step + 1;
-  for (bool stop = false; run_.state.step < phase_.last_step && !stop;) {
+  for (bool stop = false; run_.state.step < last_step_ && !stop;) {
     if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
     const double start = run_.io.clock();
     std::vector<DamagedToken> damage;

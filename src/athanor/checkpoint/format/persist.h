@@ -3,7 +3,7 @@
 //
 //   slots.pin();                                                               // each rank, after its step has committed
 //   persist_slots(env, {.path = "runs/a/checkpoints/step_00000100", .step = 100, .files = files}, memories);
-//   for (const auto& memory : memories) release_pins(memory);
+//   ...                                                                        // and release_pins() of each
 //
 // Every byte is verified before it is written, and that the slots are still what they were before the checkpoint gets its
 // name. The protocol is that of write_checkpoint(). Errors: Error for slots that are not those of the step, or damaged;
