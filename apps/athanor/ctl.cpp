@@ -33,6 +33,7 @@ struct CtlCommand {
   std::string run;
   int num_ranks = 0, rank = 0;
   int64_t step = 0;
+  std::string setting;
   bool json = false;
 
   std::string folder() const;
@@ -203,6 +204,13 @@ void add_ctl(CLI::App& app) {
   add(*sub, command, "snapshot", "Write a checkpoint now; returns when it is written")->callback([command] {
     command->do_it("snapshot", SaveNow{});
   });
+  CLI::App* set =
+      add(*sub, command, "set", "Change a setting from the next step on, as a decision of the run");
+  set->add_option("KEY=VALUE", command->setting,
+                  "optimizer.*, schedule.*, guard.*, train.eval_every, checkpoint.every_steps ...")
+      ->required()
+      ->type_name("");
+  set->callback([command] { command->do_it("set", Set{command->setting}); });
   CLI::App* back = add(*sub, command, "rollback", "Go back to the checkpoint of a step, which must be there");
   back->add_option("STEP", command->step, "The step of a checkpoint")->required()->type_name("");
   back->callback([command] { command->roll_back(); });
@@ -210,6 +218,7 @@ void add_ctl(CLI::App& app) {
       "Examples:\n"
       "  athanor ctl runs/first status\n"
       "  athanor ctl runs/first scale 3\n"
+      "  athanor ctl runs/first set optimizer.lr=1e-4\n"
       "  athanor ctl runs/first events --json\n"
       "\n"
       "For launches on one node, by the user who launched. What is refused leaves the job as it is.\n"

@@ -27,6 +27,7 @@
 #include "athanor/observe/report.h"
 #include "athanor/run/init_from.h"
 #include "athanor/run/run_folder.h"
+#include "athanor/run/set_settings.h"
 #include "command.h"
 #include "run_page.h"
 
@@ -164,6 +165,7 @@ void LaunchCommand::set_run(LaunchOptions& options) const {
   // What the launcher cannot judge, the ranks do.
   if (num_nodes == 1 && refuse_size(whole, num_ranks).empty())
     options.refuse_size = [whole](int ranks) { return refuse_size(whole, ranks); };
+  options.refuse_setting = [whole](const std::string& setting) { return why_not_set(whole, setting); };
   const LaunchConfig& config = whole.launch;
   if (num_nodes == 1 &&
       (num_ranks < config.min_ranks || (config.max_ranks > 0 && num_ranks > config.max_ranks)))

@@ -143,6 +143,62 @@ TEST_F(Ctl, WhatItRefusesLeavesTheJobAsItIs) {
   stop_and_compare(job);
 }
 
+// As a stop at that step and another one behind --set; and a run in one process that follows the decisions has its bits.
+TEST_F(Ctl, SetsASettingAsADecisionOfTheRun) {
+  Program job = place.start(launch_arguments(2, "t", kSets));
+  begin(job);
+  const std::string told = ctl({"set", "optimizer.lr=0.004"});
+  ASSERT_THAT(told, HasSubstr("on the job has optimizer.lr=0.004"));
+  const int64_t first = std::stoll(told.substr(std::string("from step ").size()));
+  wait_for_ranks(job, 2);
+  wait_for_steps(job, 3);
+  kill(ranks_of(job.pid()).at(1), SIGKILL);  // whoever comes anew learns of it
+  wait_for_steps(job, 3);
+  job.signal(SIGINT);
+  EXPECT_EQ(job.finish().exit_code, 75);
+  const int64_t last = num_lines(place, "t");
+  const Json decision = Json::parse(place.read("runs/t/decisions.jsonl"));
+  EXPECT_EQ(decision["step"], first);
+  EXPECT_EQ(decision["decision"], "set");
+  EXPECT_EQ(decision["key"], "optimizer.lr");
+  EXPECT_EQ(decision["value"], "0.004");
+  EXPECT_THAT(place.read("runs/t/config.resolved.toml"), HasSubstr("lr                      = 0.004 "));
+
+  train(place, "u", until(first - 1));
+  train(place, "u", until(last) + std::vector<std::string>{"optimizer.lr=0.004"});
+  EXPECT_EQ(history(place, "t"), history(place, "u"));
+  auto arguments = train_arguments("v", until(last));
+  arguments.insert(arguments.end(), {"--decisions", "runs/t/decisions.jsonl"});
+  place.output_of(arguments);
+  EXPECT_EQ(history(place, "t"), history(place, "v"));
+
+  // A resume keeps it, for the settings have the value that it replaced; another one was said later, and counts.
+  train(place, "t", until(last + 2), 2);
+  train(place, "u", until(last + 2) + std::vector<std::string>{"optimizer.lr=0.004"});
+  EXPECT_EQ(history(place, "t"), history(place, "u"));
+  for (const char* name : {"t", "u"})
+    train(place, name, until(last + 4) + std::vector<std::string>{"optimizer.lr=0.02"});
+  EXPECT_EQ(history(place, "t"), history(place, "u"));
+}
+
+TEST_F(Ctl, SettingsThatMayNotChangeAreRefused) {
+  Program job = place.start(launch_arguments(2, "t", kSets));
+  begin(job);
+  for (const std::string setting :
+       {"model.hidden_size=64", "train.seed=2", "data.seq_len=16", "optimizer.name=sgd",
+        "train.global_batch_size=20", "parallel.tp=2", "train.steps=9"})
+    refuses({"set", setting}, 1, {setting, "cannot change while the run trains"});
+  refuses({"set", "launch.max_restarts=3"}, 1, {"launch.max_restarts is read when athanor launch starts"});
+  refuses({"set", "optimizer.lr=-1"}, 1, {"optimizer.lr", "-1"});
+  refuses({"set", "optimizer.lr=fast"}, 1, {"optimizer.lr", "fast"});
+  refuses({"set", "optimizer.lrr=1"}, 1, {"lrr", "lr"});
+  refuses({"set", "optimizer.lr"}, 1, {"no '='"});
+  refuses({"set"}, 2, {"KEY=VALUE"});
+  EXPECT_EQ(status()["generation"], 0);
+  EXPECT_FALSE(place.exists("runs/t/decisions.jsonl"));
+  stop_and_compare(job);
+}
+
 TEST_F(Ctl, EventsAreReadWithoutAJob) {
   train(place, "t");
   refuses({"status"}, 1, {"no launcher trains 'runs/t' now", "finished"});

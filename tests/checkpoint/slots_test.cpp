@@ -187,7 +187,7 @@ TEST(Slots, TornStaleAndForeignSaySo) {
   EXPECT_FALSE(newest->unchanged());
   slots.header(0).fixed.version = kSlotVersion + 1;
   slots.header(0).fixed_seal = seal_of(slots.header(0).fixed);
-  EXPECT_EQ(says(0, {}), "foreign: slot 0: of format version 3, expected 2");
+  EXPECT_EQ(says(0, {}), "foreign: slot 0: of format version 4, expected 3");
   std::memset(slots.all().data(), 0xab, slots.size_bytes);
   EXPECT_EQ(says(0, {}), "foreign: slot 0: not a slot of a snapshot");
 }

@@ -26,6 +26,11 @@ TEST(Messages, OfWorkersReadAsTheyWereWritten) {
             .in_place = true},
       Saved{.generation = 2, .step = 7, .path = "runs/t/checkpoints/step_00000007"},
       Saved{.generation = 0, .step = 1, .error = "the disk is full"},
+      Persist{.generation = 2,
+              .step = 7,
+              .files_bytes = 4096,
+              .path = "runs/t/checkpoints/step_00000007",
+              .metrics = "runs/t/metrics.jsonl"},
       Event{{.event = "guard", .step = 71, .cause = "a spike", .recover_seconds = 0.25, .lost_steps = 1}},
       Event{},
       Progress{.generation = 1,
@@ -57,8 +62,11 @@ TEST(Messages, OfAgentsReadAsTheyWereWritten) {
       Meet{.generation = 0, .rank = 0, .size = 1, .why = "", .left = {}},
       Meet{.generation = 9, .rank = 3, .size = 8, .why = "rank 3 died", .left = {3, 7}},
       Meet{.generation = 9, .rank = 0, .size = 1, .order = {.save = true, .rollback_step = 40}},
+      Meet{.generation = 9, .rank = 0, .size = 1, .order = {.set = "optimizer.lr=1e-3"}},
       Stop{.signal = 15},
       End{.why = "the job has failed"},
+      Persisted{.step = 7, .path = "runs/t/checkpoints/step_00000007"},
+      Persisted{.step = 7, .path = "runs/t/checkpoints/step_00000007", .error = "the disk is full"},
   };
   for (const AgentMessage& message : all) EXPECT_EQ(decode_agent_message(encode(message)), message);
 }

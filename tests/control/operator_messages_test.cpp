@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(OperatorMessages, RequestsReadAsTheyWereWritten) {
-  const OperatorRequest all[] = {AskStatus{}, ScaleTo{3}, ScaleTo{0}, KillRank{7}, SaveNow{}, GoBack{40}};
+  const OperatorRequest all[] = {
+      AskStatus{}, ScaleTo{3}, ScaleTo{0}, KillRank{7}, SaveNow{}, GoBack{40}, Set{"optimizer.lr=1e-3"}};
   for (const OperatorRequest& request : all) EXPECT_EQ(decode_operator_request(encode(request)), request);
 }
 

@@ -56,11 +56,18 @@ inline std::vector<MasterInput> life() {
   back(0, 2);
   back(2, 2);
   begun(3, 7);
-  add(OrderAsked{{.rollback_step = 5}});
+  add(OrderAsked{{.set = "optimizer.lr=1e-3"}});
   back(0, 3);
   back(2, 3);
   back(3, 3);
-  begun(4, 5);
+  begun(4, 7);
+  add(OrderAsked{{.save = true}});  // refused until a step is done with the setting
+  said(0, control::Progress{.generation = 4, .step = 8, .count = 8});
+  add(OrderAsked{{.rollback_step = 5}});
+  back(0, 4);
+  back(2, 4);
+  back(3, 4);
+  begun(5, 5);
   add(StopAsked{SIGTERM, false});
   said(3, control::Farewell{.status = control::Status::interrupted});
   add(WorkerExited{3, {.exit_code = 75, .how = "exited with code 75"}});

@@ -129,6 +129,7 @@ TEST(MasterInputs, ActionsReadAsTheyWereWritten) {
                 .members = {{0, {}}, {3, {1, 2}}},
                 .left_generation = 1,
                 .order = {.save = true}},
+      FormWorld{.generation = 3, .why = "y", .members = {{0, {}}}, .order = {.set = "optimizer.lr=1e-3"}},
       BreakWorld{1, "was killed"},
       LeaveWorld{0},
       ReleaseSlots{2},
@@ -141,7 +142,7 @@ TEST(MasterInputs, ActionsReadAsTheyWereWritten) {
   };
   for (const MasterAction& action : all) EXPECT_EQ(decode_action(encode(action)), action);
   EXPECT_THROW(decode_action(R"({"message":"form","generation":1,"why":"","members":[],"left_generation":-1,)"
-                             R"("save":false,"rollback_step":-1})"),
+                             R"("save":false,"rollback_step":-1,"set":""})"),
                Error);
   EXPECT_THROW(decode_action(R"({"message":"signal","worker":0,"number":65})"), Error);
 }

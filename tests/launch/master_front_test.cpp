@@ -59,7 +59,7 @@ void expect_the_end(Front& front) {
   EXPECT_TRUE(front.master.done());
   EXPECT_EQ(front.master.verdict({}).exit_code, 75);
   EXPECT_EQ(front.master.step(), 5);
-  EXPECT_EQ(front.master.generation(), 4);
+  EXPECT_EQ(front.master.generation(), 5);
 }
 
 TEST(MasterFront, DecidesAsAMaster) {

@@ -24,6 +24,31 @@ std::string order_of(Play& play) {
   return "no world";
 }
 
+std::string setting_of(Play& play) {
+  for (const MasterAction& action : play.master.take_actions())
+    if (const auto* form = std::get_if<FormWorld>(&action)) return form->order.set;
+  return "no world";
+}
+
+// With the first step it is part of the state of all ranks; one that dies before takes it along.
+TEST(MasterOperator, ASettingIsGivenUntilAStepIsDoneWithIt) {
+  Play play(Play::elastic(2));
+  play.go(2, 9);
+  EXPECT_EQ(play.master.order({.set = "optimizer.lr=1e-3"}, play.now), "");
+  play.ready({0, 1});
+  EXPECT_EQ(setting_of(play), "optimizer.lr=1e-3");
+  play.begun(0, 9);
+  EXPECT_THAT(play.master.order({.save = true}, play.now), HasSubstr("no step has been done"));
+  play.kill(1);
+  play.ready({0, 2});
+  EXPECT_EQ(setting_of(play), "optimizer.lr=1e-3");
+  play.begun(0, 9);
+  play.master.progress(0, {.generation = play.master.generation(), .step = 10});
+  play.kill(2);
+  play.ready({0, 3});
+  EXPECT_EQ(setting_of(play), "");
+}
+
 TEST(MasterOperator, AnOrderIsGivenUntilItIsCarriedOut) {
   Play play(Play::elastic(2));
   play.go(2, 9);

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "athanor/base/error.h"
+#include "athanor/config/print.h"
 #include "athanor/data/batch.h"
 #include "athanor/run/decision_log.h"
 #include "train/layout_run.h"
@@ -69,6 +70,10 @@ std::string refusal(const std::function<void()>& work) {
 }
 
 TEST(Decisions, ALineIsExactlyThis) {
+  const Decision set{7, SetSetting{"optimizer.lr", "0.01", "0.003"}, "why"};
+  EXPECT_EQ(decision_line(set),
+            R"({"step":7,"decision":"set","key":"optimizer.lr","value":"0.01","was":"0.003","why":"why"})");
+  EXPECT_EQ(parse_decisions(decision_line(set), "d"), Decisions{set});
   const Decision skip{5, SkipBatches{2}, "a \"spike\""}, change{9, LayoutChange{"tp 1", "tp 2"}, ""};
   EXPECT_EQ(decision_line(skip), R"({"step":5,"decision":"skip_batches","batches":2,"why":"a \"spike\""})");
   EXPECT_EQ(decision_line(change, 3),
@@ -85,7 +90,7 @@ TEST(Decisions, WhatIsNoneIsRefusedByName) {
   const std::string good = R"({"step":5,"decision":"skip_batches","batches":2})";
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {R"({"step":5,"decision":"roll_back"})",
-       "d:1: decision: got 'roll_back', expected skip_batches, quarantine or layout"},
+       "d:1: decision: got 'roll_back', expected skip_batches, quarantine, set or layout"},
       {R"({"step":5})", "d:1: 'decision' is missing"},
       {R"({"step":5,"decision":"skip_batches"})", "d:1: 'batches' is missing"},
       {R"({"step":5,"decision":"skip_batches","batches":2,"bathces":2})", "d:1: unknown key 'bathces'"},
@@ -101,6 +106,36 @@ TEST(Decisions, WhatIsNoneIsRefusedByName) {
       {good + "\nhello", "d:2"}};
   for (const auto& [text, reason] : wrong)
     EXPECT_THAT(refusal([&text = text] { parse_decisions(text, "d"); }), HasSubstr(reason)) << text;
+}
+
+// What a resume with another setting computes, whatever the ranks; and a stop in between changes nothing.
+TEST(Decisions, ASettingChangesFromItsStepOn) {
+  Skipping changed(1, {});
+  changed.config.checkpoint.every_steps = 1;
+  const std::string was = setting_text(changed.config, "optimizer.lr");
+  changed.config.train.steps = 3;
+  changed.config.schedule.decay = "constant";
+  changed.train(system_env());
+  changed.config.train.steps = kSteps;
+  changed.config.optimizer.lr = 0.004;
+  const std::string expected = changed.train(system_env()).digest;
+  const Decisions set = {{4, SetSetting{"optimizer.lr", "0.004", was}, "why"}};
+  for (const int ranks : {1, 2, 3}) {
+    Skipping run(ranks, set);
+    run.config.schedule.decay = "constant";
+    const TrainReport report = run.train(system_env());
+    EXPECT_EQ(report.decisions, set);
+    EXPECT_EQ(run.recorded(), set);
+    EXPECT_EQ(report.digest, expected) << ranks << " ranks";
+    Skipping stopped(ranks, set);
+    stopped.config.schedule.decay = "constant";
+    stopped.stop_at(3);
+    EXPECT_EQ(stopped.train(system_env()).digest, report.digest);
+    Skipping other(ranks,
+                   {{4, SetSetting{"optimizer.lr", "0.004", "0.5"}}});  // the settings say another value
+    other.config.schedule.decay = "constant";
+    EXPECT_NE(other.train(system_env()).digest, report.digest);
+  }
 }
 
 TEST(Decisions, ArePartOfTheState) {

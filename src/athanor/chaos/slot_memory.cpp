@@ -71,7 +71,7 @@ std::optional<SlotMemory> SlotMemory::of_rank(pid_t launcher, int rank) {
 
 std::optional<SlotMemory::Newest> SlotMemory::newest() const {
   std::optional<Newest> newest;
-  for (const int which : {0, 1}) {
+  for (int which = 0; which < num_slots(); ++which) {
     if (!is_committed(slot(which))) continue;
     const uint64_t number = header_of(slot(which)).commit.number;
     if (!newest || number > newest->number) newest = Newest{which, number};
@@ -80,7 +80,12 @@ std::optional<SlotMemory::Newest> SlotMemory::newest() const {
 }
 
 bool SlotMemory::is_being_written() const {
-  return !is_committed(slot(0)) || !is_committed(slot(1));
+  int committed = 0;
+  for (int which = 0; which < num_slots(); ++which) {
+    if (header_of(slot(which)).mark.load() == checkpoint::format::kWriting) return true;
+    committed += is_committed(slot(which)) ? 1 : 0;
+  }
+  return committed < 2;
 }
 
 void SlotMemory::flip(double where) {
@@ -102,9 +107,9 @@ void SlotMemory::flip(double where) {
   }
 }
 
-// Both, since the ranks may go on from the older one: it is the newest that all of them have.
+// All, since the ranks may go on from an older one: it is the newest that all of them have.
 void SlotMemory::falsify() {
-  for (const int which : {0, 1})
+  for (int which = 0; which < num_slots(); ++which)
     if (is_committed(slot(which))) falsify(slot(which));
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "athanor/base/namespaces.h"
+#include "athanor/checkpoint/format/slot_header.h"
 
 namespace athanor::chaos {
 
@@ -28,7 +29,7 @@ class SlotMemory {
   bool is_being_written() const;
   // One bit of the values in the slot of the newest commit: `where` says which, [0, 1).
   void flip(double where);
-  // One bit of a value of each tensor of both slots, one that changes it much, and the checksums with them: nobody can tell.
+  // One bit of a value of each tensor of all slots, one that changes it much, and the checksums with them: nobody can tell.
   void falsify();
 
  private:
@@ -40,7 +41,10 @@ class SlotMemory {
     uint64_t number;
   };
   std::optional<Newest> newest() const;
-  std::byte* slot(int which) const { return memory_.get() + static_cast<size_t>(which) * (size_bytes_ / 2); }
+  int num_slots() const { return checkpoint::format::num_slots_in({memory_.get(), size_bytes_}); }
+  std::byte* slot(int which) const {
+    return memory_.get() + static_cast<size_t>(which) * (size_bytes_ / static_cast<size_t>(num_slots()));
+  }
 
   std::shared_ptr<std::byte> memory_;
   size_t size_bytes_;

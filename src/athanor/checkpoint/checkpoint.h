@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/checkpoint/format/shards.h"
 #include "athanor/checkpoint/tensor_source.h"
 #include "athanor/comm/group.h"
 #include "athanor/tensor/box.h"
@@ -51,9 +52,7 @@ struct CheckpointContent {
   // The tensors and boxes that this rank holds. The boxes of all ranks must cover every tensor, without overlap of
   // different boxes (else Error naming the tensor). A box that several ranks hold is written by one of them.
   std::vector<NamedTensor> tensors;
-  struct File {
-    std::string name, text;
-  };
+  using File = format::TextFile;
   std::vector<File> files;  // stored beside the tensors: config.resolved.toml, tokenizer.json
 };
 

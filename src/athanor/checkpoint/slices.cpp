@@ -1,135 +1,36 @@
 #include "athanor/checkpoint/slices.h"
 
-#include <algorithm>
-#include <map>
-#include <numeric>
+#include <utility>
 
-#include "athanor/base/check.h"
 #include "athanor/checkpoint/rank_lists.h"
 
 namespace athanor::checkpoint {
 namespace {
 
-// One slice of a rank's list.
-struct Held {
-  std::string name;
-  Shape whole;
-  Box box;
-};
-
-Held held(const NamedTensor& named) {
-  return {named.name, named.whole_shape(), named.box()};
-}
-
 std::string pack(const std::vector<NamedTensor>& tensors) {
   Packer packer;
   for (const NamedTensor& named : tensors) {
-    const Held slice = held(named);
-    packer.name(slice.name);
-    packer.shape(slice.whole);
-    packer.box(slice.box);
+    packer.name(named.name);
+    packer.shape(named.whole_shape());
+    packer.box(named.box());
   }
   return packer.text();
 }
 
-// The lists of all ranks.
-std::vector<std::vector<Held>> exchange(Group& group, const std::vector<NamedTensor>& tensors) {
-  std::vector<std::vector<Held>> lists;
+}  // namespace
+
+SlicePlan plan_slices(Group& group, const std::vector<NamedTensor>& tensors) {
+  std::vector<std::vector<HeldSlice>> lists;
   for (const std::string& text : gather_texts(group, pack(tensors), "checkpoint slices")) {
-    std::vector<Held>& list = lists.emplace_back();
+    std::vector<HeldSlice>& list = lists.emplace_back();
     for (Unpacker unpacker(text); !unpacker.at_end();) {
-      Held slice{.name = unpacker.name(), .whole = {}, .box = {}};
+      HeldSlice slice{.name = unpacker.name(), .whole = {}, .box = {}};
       slice.whole = unpacker.shape();
       slice.box = unpacker.box();
       list.push_back(std::move(slice));
     }
   }
-  return lists;
-}
-
-// Gives the slices of a tensor different names within a file.
-std::string entry_name(const Held& slice) {
-  if (slice.box == whole_box(slice.whole)) return slice.name;
-  std::string name = slice.name + "@";
-  for (int d = 0; d < slice.box.offset.dims(); ++d)
-    name += (d > 0 ? "," : "") + std::to_string(slice.box.offset[d]);
-  return name;
-}
-
-// The plan without writers, and the ranks that hold each slice.
-struct Merged {
-  SlicePlan plan;
-  std::vector<std::vector<int>> holders;  // ascending
-};
-
-Merged merge(const std::vector<std::vector<Held>>& lists, int own_rank) {
-  Merged merged;
-  std::map<std::string, size_t, std::less<>> tensor_of;
-  std::vector<std::vector<size_t>> slices_of;
-  for (size_t rank = 0; rank < lists.size(); ++rank)
-    for (size_t local = 0; local < lists[rank].size(); ++local) {
-      const Held& held = lists[rank][local];
-      const auto [found, is_new] = tensor_of.emplace(held.name, merged.plan.tensors.size());
-      if (is_new) {
-        merged.plan.tensors.push_back({.name = held.name, .shape = held.whole, .slices = {}});
-        slices_of.emplace_back();
-      }
-      const size_t tensor = found->second;
-      ManifestTensor& known = merged.plan.tensors[tensor];
-      check(known.shape == held.whole, "checkpoint: tensor '{}': rank {} has {}, another {}", held.name, rank,
-            held.whole, known.shape);
-      if (held.box.extent.numel() == 0 && held.whole.numel() > 0) continue;  // all padding
-      auto& indices = slices_of[tensor];
-      const auto same = std::find_if(indices.begin(), indices.end(), [&](size_t index) {
-        return known.slices[merged.plan.slices[index].slice].box == held.box;
-      });
-      const size_t index = same == indices.end() ? merged.plan.slices.size() : *same;
-      if (same == indices.end()) {
-        indices.push_back(index);
-        merged.plan.slices.push_back(
-            {.tensor = tensor,
-             .slice = known.slices.size(),
-             .writer = 0,
-             .local = 0,
-             .size_bytes = static_cast<uint64_t>(held.box.extent.numel()) * sizeof(float)});
-        known.slices.push_back({.file = {}, .entry = entry_name(held), .box = held.box, .hash = {}});
-        merged.holders.emplace_back();
-      }
-      auto& holders = merged.holders[index];
-      check(holders.empty() || holders.back() != static_cast<int>(rank),
-            "checkpoint: tensor '{}' is given twice", held.name);
-      holders.push_back(static_cast<int>(rank));
-      if (static_cast<int>(rank) == own_rank) merged.plan.slices[index].local = local;
-    }
-  return merged;
-}
-
-}  // namespace
-
-std::string shard_name(int rank) {
-  return fmt::format("tensors-{:05d}.safetensors", rank);
-}
-
-SlicePlan plan_slices(Group& group, const std::vector<NamedTensor>& tensors) {
-  auto [plan, holders] = merge(exchange(group, tensors), group.rank());
-  for (const ManifestTensor& tensor : plan.tensors)
-    if (const std::string fault = cover_fault(tensor); !fault.empty())
-      fail("checkpoint: tensor '{}': {}", tensor.name, fault);
-  std::vector<size_t> order(plan.slices.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&plan = plan](size_t a, size_t b) {
-    return plan.slices[a].size_bytes > plan.slices[b].size_bytes;
-  });
-  std::vector<uint64_t> load(static_cast<size_t>(group.size()), 0);
-  for (const size_t index : order) {
-    const auto load_of = [&](int rank) -> uint64_t& { return load[static_cast<size_t>(rank)]; };
-    SlicePlan::Slice& slice = plan.slices[index];
-    slice.writer = *std::min_element(holders[index].begin(), holders[index].end(),
-                                     [&](int a, int b) { return load_of(a) < load_of(b); });
-    load_of(slice.writer) += slice.size_bytes;
-    plan.tensors[slice.tensor].slices[slice.slice].file = shard_name(slice.writer);
-  }
-  return plan;
+  return format::plan_slices(lists, group.rank());
 }
 
 }  // namespace athanor::checkpoint

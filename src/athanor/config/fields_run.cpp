@@ -34,6 +34,14 @@ std::vector<Field<Config>> run_fields() {
       {"checkpoint", "keep", "newest checkpoints kept; 0: all",
        "At least 2, so that a damaged newest one costs only every_steps steps.", at<&C::checkpoint, &K::keep>,
        at_least(0)},
+      {"checkpoint", "background",
+       "whether athanor launch writes checkpoints out of the snapshot slots while the ranks train on: auto, "
+       "on, off",
+       "A third slot: the bytes of weights and optimizer state once more. auto: where snapshot.mode is slots "
+       "and "
+       "they fit. The last checkpoint, that of a phase, and all of a lone train are written by the ranks, "
+       "who wait.",
+       at<&C::checkpoint, &K::background>, one_of({"auto", "on", "off"})},
       {"snapshot", "mode", "the state of every step in memory that a launcher holds: auto, slots, copy, off",
        "slots update out of place: the bytes of weights and optimizer state once more. copy needs them twice "
        "more and copies while the next step computes. auto: slots under athanor launch where they fit, else "

@@ -78,6 +78,14 @@ void apply_override(const std::string& text, Config& config) {
   reader.read_path(path, *value.get("v"));
 }
 
+}  // namespace
+
+void override_setting(Config& config, const std::string& setting) {
+  apply_override(setting, config);
+}
+
+namespace {
+
 // Relative paths are anchored once, here, so that a copy of the settings means the same from any folder.
 void anchor_paths(Config& config) {
   if (config.folder.empty()) return;

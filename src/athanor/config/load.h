@@ -32,6 +32,9 @@ Config load_config(Env& env, const std::string& path, std::span<const std::strin
 
 // The same from text. `name` stands for the file in messages; `folder` is where relative data paths start
 // (made absolute; empty: they stay as they are).
+// `setting`: "optimizer.lr=1e-3", as behind --set. ConfigError where it is none. What depends on it is not checked.
+void override_setting(Config& config, const std::string& setting);
+
 Config parse_config(std::string_view text, const std::string& name, const std::string& folder = "",
                     std::span<const std::string> overrides = {}, const ConfigSources& sources = {});
 

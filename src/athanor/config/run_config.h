@@ -23,8 +23,9 @@ struct OffloadConfig {
 };
 
 struct CheckpointConfig {
-  int64_t every_steps = 100;  // 0: only the final one
-  int64_t keep = 3;           // newest ones kept; 0: all
+  int64_t every_steps = 100;        // 0: only the final one
+  int64_t keep = 3;                 // newest ones kept; 0: all
+  std::string background = "auto";  // on, off: written out of the slots while the ranks train on
 };
 
 struct SnapshotConfig {

@@ -88,6 +88,15 @@ std::optional<WorldOffer> AgentLink::next(int64_t generation, const std::string&
   return std::exchange(offer_, std::nullopt);
 }
 
+std::optional<Persisted> AgentLink::take_persisted(bool wait) {
+  std::unique_lock lock(mutex_);
+  if (wait) changed_.wait(lock, [&] { return !persisted_.empty() || lost_; });
+  if (persisted_.empty()) return std::nullopt;
+  Persisted first = std::move(persisted_.front());
+  persisted_.pop_front();
+  return first;
+}
+
 std::string AgentLink::ended_because() const {
   const std::scoped_lock lock(mutex_);
   return ended_;
@@ -99,13 +108,13 @@ uint64_t AgentLink::num_shed() const {
 }
 
 // A failure to send is found by the thread, too: it tells of it.
-void AgentLink::say(const WorkerMessage& message, Delivery delivery) {
+void AgentLink::say(const WorkerMessage& message, Delivery delivery, std::span<const int> descriptors) {
   const std::string text = encode(message);
   Sent sent = Sent::lost;
   {
     const std::scoped_lock lock(mutex_);
     if (lost_) return;
-    sent = channel_.send(text, {}, delivery);
+    sent = channel_.send(text, descriptors, delivery);
   }
   if (sent == Sent::kept) eventfd_write(wake_.get(), 1);
 }
@@ -155,6 +164,7 @@ void AgentLink::take(Packet packet) {
     pulse_.emplace(packet.descriptors[kPulseOfMeet].get());
   const std::scoped_lock lock(mutex_);
   if (const auto* meet = std::get_if<Meet>(&message)) offer_ = offer_of(*meet, std::move(packet.descriptors));
+  if (const auto* persisted = std::get_if<Persisted>(&message)) persisted_.push_back(*persisted);
   if (const auto* end = std::get_if<End>(&message)) ended_ = end->why.empty() ? "no other world" : end->why;
   changed_.notify_all();
 }

@@ -16,9 +16,11 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,12 +70,16 @@ class AgentLink {
   void does(const Progress& progress) { say(progress, Delivery::certain); }  // another kind than before
   void event(const Event& event) { say(event, Delivery::certain); }
   void farewell(const Farewell& farewell) { say(farewell, Delivery::certain); }
+  // `files`: the descriptor that goes with it, which stays the caller's.
+  void persist(const Persist& persist, int files) { say(persist, Delivery::certain, {&files, 1}); }
+  // What became of it, each once, in order. None: nothing new; after a wait: the connection is lost.
+  std::optional<Persisted> take_persisted(bool wait = false);
 
   std::string ended_because() const;  // of End, or why the connection was lost; "": neither
   uint64_t num_shed() const;          // progress that the agent did not take in time
 
  private:
-  void say(const WorkerMessage& message, Delivery delivery);
+  void say(const WorkerMessage& message, Delivery delivery, std::span<const int> descriptors = {});
   void receive_all();  // the thread
   void take(Packet packet);
   void listen_to_pulse(int64_t elapsed_ns);
@@ -84,6 +90,7 @@ class AgentLink {
   std::condition_variable changed_;
   PacketChannel channel_;
   std::optional<WorldOffer> offer_;  // the newest that next() has not returned
+  std::deque<Persisted> persisted_;  // that nobody has taken
   std::string ended_;
   bool lost_ = false;
   bool leaving_ = false;

@@ -56,14 +56,22 @@ Json to_json(const Farewell& m) {
           {"what", cut(m.what)},
           {"hint", cut(m.hint)}};
 }
+Json to_json(const Persist& m) {
+  return {{"message", "persist"},         {"generation", m.generation}, {"step", m.step},
+          {"files_bytes", m.files_bytes}, {"path", cut(m.path)},        {"metrics", cut(m.metrics)}};
+}
 Json to_json(const Meet& m) {
-  return {{"message", "meet"},    {"generation", m.generation},
-          {"rank", m.rank},       {"size", m.size},
-          {"why", cut(m.why)},    {"left", m.left},
-          {"save", m.order.save}, {"rollback_step", m.order.rollback_step}};
+  return {{"message", "meet"},      {"generation", m.generation},
+          {"rank", m.rank},         {"size", m.size},
+          {"why", cut(m.why)},      {"left", m.left},
+          {"save", m.order.save},   {"rollback_step", m.order.rollback_step},
+          {"set", cut(m.order.set)}};
 }
 Json to_json(const Stop& m) {
   return {{"message", "stop"}, {"signal", m.signal}};
+}
+Json to_json(const Persisted& m) {
+  return {{"message", "persisted"}, {"step", m.step}, {"path", cut(m.path)}, {"error", cut(m.error)}};
 }
 Json to_json(const End& m) {
   return {{"message", "end"}, {"why", cut(m.why)}};
@@ -95,7 +103,9 @@ Meet read_meet(const Fields& fields) {
     fields.refuse("left", fmt::format("expected an array of at most {} ranks", kMostLeft));
   for (const Json& rank : left)
     meet.left.push_back(static_cast<int>(fields.number("left", rank, 0, kRanksLimit - 1)));
-  meet.order = {.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)};
+  meet.order = {.save = fields.flag("save"),
+                .rollback_step = fields.number("rollback_step", -1, kMost),
+                .set = fields.text("set")};
   return meet;
 }
 
@@ -134,6 +144,12 @@ WorkerMessage decode_worker_message(std::string_view text) {
                  .step = fields.number("step", 0, kMost),
                  .path = fields.text("path"),
                  .error = fields.text("error")};
+  if (name == "persist")
+    return Persist{.generation = fields.number("generation", 0, kMost),
+                   .step = fields.number("step", 0, kMost),
+                   .files_bytes = fields.number("files_bytes", 0, kMost),
+                   .path = fields.text("path"),
+                   .metrics = fields.text("metrics")};
   if (name == "progress")
     return Progress{.generation = fields.number("generation", 0, kMost),
                     .step = fields.number("step", 0, kMost),
@@ -162,6 +178,9 @@ AgentMessage decode_agent_message(std::string_view text) {
   const std::string& name = fields.name();
   if (name == "meet") return read_meet(fields);
   if (name == "stop") return Stop{.signal = static_cast<int>(fields.number("signal", 1, 64))};
+  if (name == "persisted")
+    return Persisted{
+        .step = fields.number("step", 0, kMost), .path = fields.text("path"), .error = fields.text("error")};
   if (name == "end") return End{.why = fields.text("why")};
   fields.refuse("message", "which no agent sends");
 }

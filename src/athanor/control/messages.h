@@ -60,6 +60,15 @@ struct Saved {
   bool operator==(const Saved&) const = default;
 };
 
+// Every rank has pinned its slot of this step: the checkpoint is to be written out of them under `path`. With one
+// descriptor, of memory with the files beside the tensors (checkpoint/format/persist.h); `metrics` is to be safe first.
+struct Persist {
+  int64_t generation = 0, step = 0;
+  int64_t files_bytes = 0;
+  std::string path{}, metrics{};
+  bool operator==(const Persist&) const = default;
+};
+
 // `other`: what is not counted, such as building a model.
 enum class ProgressKind { step, evaluation, saving, tokenizing, closing, other };
 constexpr int kNumProgressKinds = 6;
@@ -97,10 +106,11 @@ struct Farewell {
 
 // From the agent.
 
-// What the operator wants of the ranks of a world before they train on: a checkpoint, or to go back to one.
+// What the operator wants of the ranks of a world before they train on: a checkpoint, to go back to one, or another setting.
 struct Order {
   bool save = false;
   int64_t rollback_step = -1;  // -1: they go on from the newest state
+  std::string set{};           // "optimizer.lr=1e-3"; "": none
   bool operator==(const Order&) const = default;
 };
 
@@ -122,14 +132,21 @@ struct Stop {
   bool operator==(const Stop&) const = default;
 };
 
+// The checkpoint of a Persist is written, or could not be. Its slots are not pinned any more.
+struct Persisted {
+  int64_t step = 0;
+  std::string path{}, error{};  // error "": it is written
+  bool operator==(const Persisted&) const = default;
+};
+
 // There will be no other world for this process.
 struct End {
   std::string why{};
   bool operator==(const End&) const = default;
 };
 
-using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell>;
-using AgentMessage = std::variant<Meet, Stop, End>;
+using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell, Persist>;
+using AgentMessage = std::variant<Meet, Stop, End, Persisted>;
 
 std::string encode(const WorkerMessage& message);
 std::string encode(const AgentMessage& message);

@@ -24,6 +24,9 @@ Json to_json(const SaveNow&) {
 Json to_json(const GoBack& m) {
   return {{"message", "rollback"}, {"step", m.step}};
 }
+Json to_json(const Set& m) {
+  return {{"message", "set"}, {"setting", cut(m.setting)}};
+}
 // A rank is an array, so that those of a thousand fit into a packet.
 Json to_json(const JobStatus& m) {
   Json ranks = Json::array();
@@ -88,6 +91,7 @@ OperatorRequest decode_operator_request(std::string_view text) {
   if (name == "scale") return ScaleTo{static_cast<int>(fields.number("num_ranks", 0, kMostInt))};
   if (name == "kill") return KillRank{static_cast<int>(fields.number("rank", 0, kMostInt))};
   if (name == "snapshot") return SaveNow{};
+  if (name == "set") return Set{fields.text("setting")};
   if (name == "rollback") return GoBack{fields.number("step", 0, kMost)};
   fields.refuse("message", "which no operator sends");
 }

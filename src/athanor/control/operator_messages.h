@@ -35,6 +35,10 @@ struct KillRank {
 struct SaveNow {
   bool operator==(const SaveNow&) const = default;
 };
+struct Set {
+  std::string setting{};  // "optimizer.lr=1e-3"
+  bool operator==(const Set&) const = default;
+};
 struct GoBack {
   int64_t step = 0;  // of a checkpoint
   bool operator==(const GoBack&) const = default;
@@ -72,7 +76,7 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-using OperatorRequest = std::variant<AskStatus, ScaleTo, KillRank, SaveNow, GoBack>;
+using OperatorRequest = std::variant<AskStatus, ScaleTo, KillRank, SaveNow, GoBack, Set>;
 using OperatorAnswer = std::variant<JobStatus, Working, Done, Refused>;
 
 std::string encode(const OperatorRequest& request);

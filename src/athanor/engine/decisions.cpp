@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMostBatches = 1'000'000'000, kMostSteps = int64_t{1} << 40;
-constexpr const char* kKinds = "skip_batches, quarantine or layout";
+constexpr const char* kKinds = "skip_batches, quarantine, set or layout";
 
 // The members of a line, with errors that say where it stands.
 struct Line {
@@ -58,6 +58,11 @@ std::string decision_line(const Decision& decision, int64_t generation) {
     json["channel"] = data->channel;
     json["file"] = data->file;
     json["offset"] = data->offset;
+  } else if (const auto* set = std::get_if<SetSetting>(&decision.what)) {
+    json["decision"] = "set";
+    json["key"] = set->key;
+    json["value"] = set->value;
+    json["was"] = set->was;
   } else {
     const auto& change = std::get<LayoutChange>(decision.what);
     json["decision"] = "layout";
@@ -82,6 +87,9 @@ Decision parse_decision(std::string_view text, const std::string& where) {
     line.know({"channel", "file", "offset"});
     decision.what = QuarantineData{line.text("channel"), line.text("file"),
                                    line.number("offset", std::numeric_limits<int64_t>::max(), 0)};
+  } else if (kind == "set") {
+    line.know({"key", "value", "was"});
+    decision.what = SetSetting{line.text("key"), line.text("value"), line.text("was")};
   } else if (kind == "layout") {
     line.know({"from", "to"});
     decision.what = LayoutChange{line.text("from"), line.text("to")};
@@ -125,6 +133,8 @@ std::string text_of(const Decision& decision) {
   if (const auto* data = std::get_if<QuarantineData>(&decision.what))
     return fmt::format("quarantines the sequences at offset {} of '{}', channel '{}'{}", data->offset,
                        data->file, data->channel, why);
+  if (const auto* set = std::get_if<SetSetting>(&decision.what))
+    return fmt::format("{} is {} instead of {}{}", set->key, set->value, set->was, why);
   const auto& change = std::get<LayoutChange>(decision.what);
   return fmt::format("layout changed from {} to {}{}", change.from, change.to, why);
 }

@@ -10,9 +10,12 @@
 // - {"step":7,"decision":"quarantine","channel":"en","file":"data/en.bin","offset":4096,"why":"token 2048 is id ..."}
 // - {"step":9,"decision":"layout","from":"tp 1, ...","to":"tp 2, ...","why":"resumed with another layout"}
 //
+// - {"step":41,"decision":"set","key":"optimizer.lr","value":"0.001","was":"0.003","why":"the operator wants it"}
+//
 // skip_batches: from that step on the next `batches` global batches of its phase are left out (data/sampler.h). quarantine:
 // from that step on the sequences with the token at that offset, in bytes, are not trained on; the order of all others stays.
-// layout: a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have
+// set: from that step on the setting has that value in place of the one that it was; where the settings give it another one
+// than that, they were changed since, and the decision has no effect (run/set_settings.h). layout: a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have
 // the "generation" that recorded it (docs/run_folder.md), which is no part of the decision.
 //
 // Errors: Error (ConfigError of parse_decisions) naming file, line and what is wrong: an unknown kind or key, a number out
@@ -40,13 +43,18 @@ struct QuarantineData {
   bool operator==(const QuarantineData&) const = default;
 };
 
+struct SetSetting {
+  std::string key, value, was;  // TOML
+  bool operator==(const SetSetting&) const = default;
+};
+
 struct LayoutChange {
   std::string from, to;
   bool operator==(const LayoutChange&) const = default;
 };
 
 struct Decision {
-  using What = std::variant<SkipBatches, LayoutChange, QuarantineData>;
+  using What = std::variant<SkipBatches, LayoutChange, QuarantineData, SetSetting>;
   int64_t step = 1;  // the first step that it holds for
   What what;
   std::string why = {};

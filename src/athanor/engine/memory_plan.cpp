@@ -109,16 +109,18 @@ Choice choose_recompute(const PlanRequest& request, uint64_t budget) {
 
 }  // namespace
 
-SnapshotPlan plan_snapshot(const Config& config, const Layout& layout, int rank, SnapshotMode mode) {
-  if (mode == SnapshotMode::off) return {};
+SnapshotPlan plan_snapshot(const Config& config, const Layout& layout, int rank,
+                           const SnapshotChoice& choice) {
+  if (choice.mode == SnapshotMode::off) return {};
   const auto queue = make_null_queue(Isa::generic);
   const auto world = make_null_world(rank, layout.world_size());
   const Groups groups(layout, *world);
   Arena arena(*queue);
   Training training(config, layout, groups, arena, {});
   training.allocate();
-  return {.mode = mode,
+  return {.mode = choice.mode,
           .every_steps = config.snapshot.every_steps,
+          .num_slots = choice.num_slots,
           .tensors = training.snapshot_tensors(),
           .own = training.prefix()};
 }
@@ -170,7 +172,7 @@ MemoryPlan plan_memory(const PlanRequest& request) {
       before =
           empty(arena, {static_cast<int64_t>(request.snapshot_before_bytes)}, Dtype::u8, Category::snapshot);
     if (request.snapshot.mode != SnapshotMode::off) {
-      plan.slots = plan_snapshot(request.config, plan.layout, request.rank, request.snapshot.mode);
+      plan.slots = plan_snapshot(request.config, plan.layout, request.rank, request.snapshot);
       slots.emplace(plan.slots, arena, nullptr, SlotIdentity{});
     }
     Training training(config, layout, groups, arena,

@@ -45,7 +45,8 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const PlanRequest& request);
 
 // The slots alone. `layout`: of the run.
-SnapshotPlan plan_snapshot(const Config& config, const Layout& layout, int rank, SnapshotMode mode);
+SnapshotPlan plan_snapshot(const Config& config, const Layout& layout, int rank,
+                           const SnapshotChoice& choice);
 
 // The plan with the least recompute that fits into parallel.recompute_budget. Policies, in this order: selective
 // recompute (attention, norms, activation functions) of the first blocks, of all blocks, full recompute of blocks, then

@@ -20,9 +20,7 @@ std::pair<std::string, std::string> obstacle(const Config& config, const Layout&
   return {};
 }
 
-}  // namespace
-
-SnapshotChoice choose_snapshot(const Config& config, const Layout& layout, bool is_launched) {
+SnapshotChoice choose_mode(const Config& config, const Layout& layout, bool is_launched) {
   const std::string& mode = config.snapshot.mode;
   if (mode == "off") return {};
   const auto [setting, why] = obstacle(config, layout);
@@ -35,6 +33,26 @@ SnapshotChoice choose_snapshot(const Config& config, const Layout& layout, bool 
     throw ConfigError(fmt::format("snapshot.mode: got '{}' with {}, expected auto or off", mode, setting),
                       why + ", and snapshots are of state in host memory");
   return {.mode = mode == "copy" ? SnapshotMode::copy : SnapshotMode::slots};
+}
+
+}  // namespace
+
+SnapshotChoice choose_snapshot(const Config& config, const Layout& layout, bool is_launched, bool may_save) {
+  SnapshotChoice choice = choose_mode(config, layout, is_launched);
+  const std::string& background = config.checkpoint.background;
+  const std::string why = choice.mode != SnapshotMode::slots ? "there are no snapshot slots"
+                          : !may_save                        ? "no launcher holds the slots"
+                                                             : "";
+  if (background == "on" && may_save && !why.empty())
+    throw ConfigError(fmt::format("checkpoint.background: got 'on', expected auto or off: {}", why),
+                      "it needs snapshot.mode = \"slots\"");
+  const int64_t every = config.checkpoint.every_steps;
+  const bool saves =
+      every > 0 && every < config.train.steps;  // beside the final one, which ranks write themselves
+  if (background == "off" || !why.empty() || !saves) return choice;
+  choice.num_slots = 3;
+  choice.may_be_two = background == "auto";
+  return choice;
 }
 
 }  // namespace athanor::engine

@@ -8,6 +8,7 @@
 //   off     none
 //   auto    slots under a launcher, where they can be and where their memory is there; else off
 //
+// With checkpoint.background there are three slots: the bytes of masters and optimizer state once more.
 // Errors: ConfigError for a mode that the layout or the place of the state rules out. Thread rule: pure functions.
 #pragma once
 
@@ -24,8 +25,12 @@ struct SnapshotChoice {
   SnapshotMode mode = SnapshotMode::off;
   std::string why = {};     // of `off`
   bool may_be_off = false;  // chosen by auto, so that a plan that does not fit goes without
+  int num_slots = 2;        // 3: one can be pinned and written to disk in the background
+  bool may_be_two = false;  // chosen by auto, likewise
 };
 
-SnapshotChoice choose_snapshot(const Config& config, const Layout& layout, bool is_launched);
+// `is_launched`: somebody holds the slots' memory; `may_save`: and writes checkpoints out of them, too.
+SnapshotChoice choose_snapshot(const Config& config, const Layout& layout, bool is_launched,
+                               bool may_save = false);
 
 }  // namespace athanor::engine

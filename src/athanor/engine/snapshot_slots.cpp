@@ -29,7 +29,7 @@ std::vector<SlotTensor> SnapshotPlan::slots() const {
 }
 
 uint64_t SnapshotPlan::size_bytes() const {
-  return mode == SnapshotMode::off ? 0 : snapshot_bytes(slots(), kStateBytes);
+  return mode == SnapshotMode::off ? 0 : snapshot_bytes(slots(), kStateBytes, num_slots);
 }
 
 SnapshotSlots::SnapshotSlots(SnapshotPlan plan, Arena& arena, const std::shared_ptr<std::byte>& memory,
@@ -102,12 +102,15 @@ void SnapshotSlots::hold(std::vector<StateTensor> state) {
   if (newest_ < 0) take_checksums("");
 }
 
+int SnapshotSlots::begin_slot(int64_t step) {
+  const int slot = writer_ ? writer_->begin(step) : newest_ == 0 ? 1 : 0;
+  whole_[static_cast<size_t>(slot)].reset();
+  return slot;
+}
+
 void SnapshotSlots::begin(int64_t step) {
   if (copying_.valid()) copying_.get();
-  if (copies()) return;
-  writing_ = newest_ == 0 ? 1 : 0;
-  whole_[static_cast<size_t>(writing_)].reset();
-  if (writer_) writer_->begin(step);
+  if (!copies()) writing_ = begin_slot(step);
 }
 
 // Values that are not in memory as f32 (8-bit state).
@@ -152,9 +155,7 @@ void SnapshotSlots::take_checksums(const std::string& prefix) {
 void SnapshotSlots::commit(const TrainState& state, bool masters_changed) {
   if (copies()) {
     if (newest_ >= 0 && state.step % plan_.every_steps != 0) return;
-    writing_ = newest_ == 0 ? 1 : 0;
-    whole_[static_cast<size_t>(writing_)].reset();
-    if (writer_) writer_->begin(state.step);
+    writing_ = begin_slot(state.step);
   }
   for (size_t i = 0; i < plan_.tensors.size(); ++i)
     if (in_place(i) && !state_[i].kept.tensor.defined()) copy_elsewhere(i);
@@ -192,7 +193,7 @@ std::vector<int64_t> SnapshotSlots::steps() {
 
 int SnapshotSlots::slot_of(int64_t step) {
   const std::vector<int64_t> whole = steps();
-  for (const int slot : {0, 1})
+  for (int slot = 0; slot < plan_.num_slots; ++slot)
     if (whole_[static_cast<size_t>(slot)] && whole_[static_cast<size_t>(slot)]->step == step) return slot;
   fail("snapshot: got step {}, expected one that is whole: {}", step, fmt::join(whole, ", "));
 }

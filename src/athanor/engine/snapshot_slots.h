@@ -1,4 +1,4 @@
-// This rank's state in the two slots of a snapshot (checkpoint/format/slots.h): after a kill, or a step that broke off,
+// This rank's state in the slots of a snapshot (checkpoint/format/slots.h): after a kill, or a step that broke off,
 // one of them has all of a step that was done.
 //
 //   SnapshotSlots slots(plan, arena, memory, identity);
@@ -43,11 +43,12 @@ struct SnapshotTensor {
 struct SnapshotPlan {
   SnapshotMode mode = SnapshotMode::off;
   int64_t every_steps = 1;              // of `copy`
+  int num_slots = 2;                    // 3: one can be pinned
   std::vector<SnapshotTensor> tensors;  // Training::snapshot_tensors()
   std::string own;                      // Training::prefix()
 
   std::vector<SlotTensor> slots() const;
-  uint64_t size_bytes() const;  // of both slots; 0: none are kept
+  uint64_t size_bytes() const;  // of all slots; 0: none are kept
 };
 
 // A slot whose step is whole, and in which a training goes on.
@@ -84,12 +85,20 @@ class SnapshotSlots final : public StateHome {
   uint64_t checksum(size_t tensor) const;
   int64_t generation_of(int64_t step) { return writer_ ? writer_->generation(slot_of(step)) : 0; }
   bool is_out_of_place(const std::string& name) const { return find(name) >= 0; }
+  // No later step is written into the slot of the newest one, until whoever holds the memory has read it. False: it has no
+  // third slot, or one is pinned already. unpin() takes it back.
+  bool pin() { return writer_ && writer_->pin(); }
+  void unpin() {
+    if (writer_) writer_->unpin();
+  }
+  std::optional<int64_t> pinned_step() const { return writer_ ? writer_->pinned_step() : std::nullopt; }
   TrainState state_of(int64_t step);
   std::vector<NamedTensor> tensors_of(int64_t step);
 
  private:
   bool copies() const { return plan_.mode == SnapshotMode::copy; }
   bool in_place(size_t tensor) const { return copies() || !plan_.tensors[tensor].out_of_place; }
+  int begin_slot(int64_t step);
   Tensor part(const std::byte* data, size_t tensor) const;
   void copy_in_place(const std::function<bool(const StateTensor&)>& is_due, bool together);
   void copy_elsewhere(size_t tensor);
@@ -101,8 +110,8 @@ class SnapshotSlots final : public StateHome {
   std::shared_ptr<Storage> storage_;
   std::optional<SlotWriter> writer_;  // none on the null device
   std::vector<StateTensor> state_;
-  int writing_ = -1, newest_ = -1;                    // slots; -1: none
-  std::array<std::optional<TrainState>, 2> whole_{};  // what each slot holds
+  int writing_ = -1, newest_ = -1;                             // slots; -1: none
+  std::array<std::optional<TrainState>, kMostSlots> whole_{};  // what each slot holds
   std::future<void> copying_;
 };
 

@@ -43,6 +43,7 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
       output_(options.num_ranks, [this](std::string_view bytes) { writer_.add(bytes); }),
       record_(*options.env, this_place(), [this](const std::string& why) { act(Say{why}); }),
       master_(master_options()),
+      saver_(*options.env),
       processes_(output_),
       watch_({.kill_ns = options.stopped_ms * 1'000'000}),
       hangs_(hang_limits(options.hang_ms)),
@@ -91,6 +92,7 @@ LaunchResult AgentLoop::run() {
     if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
   }
   processes_.end_output();
+  end_saves();
   return conclude();
 }
 
@@ -99,6 +101,7 @@ void AgentLoop::wait_for_something() {
   const std::vector<int> workers = processes_.add_polled(polled);
   if (reception_) reception_->add_polled(polled);
   if (desk_) desk_->add_polled(polled);
+  polled.push_back({saver_.fd(), POLLIN, 0});
   master_.add_polled(polled);
   int64_t timeout_ns = std::min(master_.next_tick_ns(), record_.next_ns());
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
@@ -118,6 +121,7 @@ void AgentLoop::wait_for_something() {
     if (of[0].revents != 0) take_ending(workers[i], seen_ns);
   }
   take_requests();
+  take_saves();
   master_.look();
 }
 
@@ -130,6 +134,7 @@ void AgentLoop::take_signals() {
       continue;
     }
     const StopMeaning meaning = requests_.take(number, options_.clock());
+    if (meaning == StopMeaning::again) saver_.give_up();
     if (meaning != StopMeaning::same) master_.stop(number, meaning == StopMeaning::again, now_ns());
   }
 }
@@ -158,7 +163,7 @@ void AgentLoop::take_packets(int worker, int most) {
       const auto packet = channel->receive();
       if (channel->closed()) channel.reset();
       if (!packet) return;
-      take_message(worker, decode_worker_message(packet->text));
+      take_message(worker, *packet);
     }
   } catch (const Failure& error) {
     channel.reset();
@@ -166,8 +171,11 @@ void AgentLoop::take_packets(int worker, int most) {
   }
 }
 
-void AgentLoop::take_message(int worker, const WorkerMessage& message) {
+void AgentLoop::take_message(int worker, const control::Packet& packet) {
+  const WorkerMessage message = decode_worker_message(packet.text);
   const int64_t now = now_ns();
+  if (const auto* persist = std::get_if<control::Persist>(&message))  // nothing is decided by it
+    return start_save(*persist, packet.descriptors);
   if (const auto* event = std::get_if<Event>(&message)) {  // nothing is decided by it
     JobEvent told = event->what;
     told.generation = master_.generation();

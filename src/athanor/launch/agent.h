@@ -66,6 +66,10 @@ struct LaunchOptions {
   std::string run_folder;            // as far as it is known; else from the ranks, when they begin
   // Why the job cannot go on with that many ranks; "": it can.
   std::function<std::string(int num_ranks)> refuse_size = [](int) { return std::string(); };
+  // Why the ranks cannot go on with that setting; "": they can.
+  std::function<std::string(const std::string& setting)> refuse_setting = [](const std::string&) {
+    return std::string("the launcher could not read the settings of the run");
+  };
   int64_t grace_ms = 5'000;     // for ranks that have to end, or to come back from a world that broke
   int64_t stopped_ms = 10'000;  // a rank that is stopped so long, or 20 median steps, is killed
   HangAction hang = HangAction::warn;

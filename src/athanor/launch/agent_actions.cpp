@@ -64,6 +64,7 @@ void AgentLoop::act(const FormWorld& form) {
   watch_.formed();
   hangs_.formed(size);
   slow_.formed(size);
+  release_pins_of(form.left_generation);
   const GenerationMemory& memory = memories_.at(form.generation);
   for (int rank = 0; rank < size; ++rank) {
     const FormWorld::Member& member = form.members[static_cast<size_t>(rank)];

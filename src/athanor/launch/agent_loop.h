@@ -1,7 +1,7 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
 // decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
-// agent_watch.cpp what becomes of ranks that are stopped, slow, or have ever more memory, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
-// is said of ranks that failed.
+// agent_watch.cpp what becomes of ranks that are stopped, slow, or have ever more memory, agent_hangs.cpp of a job that
+// stands still, agent_failures.cpp what is said of ranks that failed, agent_saves.cpp has checkpoints written out of slots.
 // Thread rule: one thread.
 #pragma once
 
@@ -32,6 +32,7 @@
 #include "athanor/launch/rank_processes.h"
 #include "athanor/launch/reception.h"
 #include "athanor/launch/signals_blocked.h"
+#include "athanor/launch/slot_saver.h"
 #include "athanor/launch/stop_requests.h"
 
 namespace athanor::launch {
@@ -46,7 +47,7 @@ class AgentLoop {
   void take_signals();
   void take_arrivals();
   void take_packets(int worker, int most);
-  void take_message(int worker, const WorkerMessage& message);
+  void take_message(int worker, const control::Packet& packet);
   void take_progress(int worker, const Progress& progress, int64_t now_ns);
   void take_ending(int worker, int64_t seen_ns);
   MasterFrontOptions master_options();
@@ -66,6 +67,12 @@ class AgentLoop {
   void act(const Say& say);
   void act(const JobEvent& event) { record_.add(event); }
 
+  // agent_saves.cpp
+  void start_save(const control::Persist& persist, const std::vector<control::Descriptor>& descriptors);
+  void take_saves();
+  void release_pins_of(int64_t generation);
+  void end_saves();
+
   // agent_operator.cpp
   void take_requests();
   void answer(int64_t from, const control::AskStatus& ask);
@@ -73,6 +80,7 @@ class AgentLoop {
   void answer(int64_t from, const control::KillRank& kill);
   void answer(int64_t from, const control::SaveNow& save);
   void answer(int64_t from, const control::GoBack& back);
+  void answer(int64_t from, const control::Set& set);
   void tell_killed(int worker, int rank, const std::string& how);
   void tell_begun(const control::Begun& begun);
   void tell_saved(const control::Saved& saved);
@@ -118,9 +126,11 @@ class AgentLoop {
     int64_t generation = -1;  // for something in a later one
   };
   std::map<int, std::vector<int64_t>> wait_for_end_;  // of a worker
-  Waiting wait_for_save_, wait_for_rollback_;
+  Waiting wait_for_save_, wait_for_rollback_, wait_for_setting_;
+  std::string setting_;
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
+  SlotSaver saver_;
   RankProcesses processes_;
   ProgressWatch watch_;
   HangWatch hangs_;

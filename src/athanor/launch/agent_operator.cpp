@@ -82,6 +82,16 @@ void AgentLoop::answer(int64_t from, const control::GoBack& back) {
   rollback_step_ = back.step;
 }
 
+void AgentLoop::answer(int64_t from, const control::Set& set) {
+  const int64_t generation = master_.generation();
+  std::string why = options_.refuse_setting(set.setting);
+  if (why.empty()) why = master_.order({.set = set.setting}, now_ns());
+  if (!why.empty()) return desk_->answer(from, Refused{why});
+  desk_->answer(from, Working{fmt::format("the ranks meet to go on with {}", set.setting)});
+  wait_for_setting_ = {from, generation};
+  setting_ = set.setting;
+}
+
 void AgentLoop::tell_killed(int worker, int rank, const std::string& how) {
   const auto found = wait_for_end_.find(worker);
   if (found == wait_for_end_.end()) return;
@@ -92,6 +102,9 @@ void AgentLoop::tell_killed(int worker, int rank, const std::string& how) {
 }
 
 void AgentLoop::tell_begun(const control::Begun& begun) {
+  if (wait_for_setting_.from >= 0 && begun.generation > wait_for_setting_.generation)
+    desk_->answer(std::exchange(wait_for_setting_, {}).from,
+                  Done{fmt::format("from step {} on the job has {}", begun.step + 1, setting_)});
   if (wait_for_rollback_.from < 0 || begun.generation <= wait_for_rollback_.generation) return;
   const int64_t from = std::exchange(wait_for_rollback_, {}).from;
   if (begun.step == rollback_step_)

@@ -190,6 +190,8 @@ void Master::progress(int worker, const control::Progress& progress) {
   if (progress.kind != control::ProgressKind::step) return;  // it may not know of a step yet
   budget_.committed(progress.step);
   process.step = progress.step;
+  // With the first step the setting is part of the state of every rank; until then a world that breaks has to be told again.
+  if (progress.step > step_ && !broken_ && custody_.generation() == generation_) order_.set.clear();
   step_ = std::max(step_, progress.step);
 }
 

@@ -30,12 +30,18 @@ std::string Master::scale(int num_ranks, int64_t now_ns) {
 
 std::string Master::order(const control::Order& order, int64_t now_ns) {
   if (std::string why = why_not_now(); !why.empty()) return why;
+  if (!order_.set.empty()) return fmt::format("no step has been done with {} yet: try again", order_.set);
   order_ = order;
-  const bool goes_back = order.rollback_step >= 0;
+  const bool goes_back = order.rollback_step >= 0, sets = !order.set.empty();
   const std::string why = goes_back ? fmt::format("the operator goes back to step {}", order.rollback_step)
+                          : sets    ? fmt::format("the operator sets {}", order.set)
                                     : "the operator wants a checkpoint";
-  actions_.push_back(JobEvent{
-      .event = goes_back ? "rollback" : "snapshot", .step = step_, .generation = generation_, .cause = why});
+  actions_.push_back(JobEvent{.event = goes_back ? "rollback"
+                                       : sets    ? "set"
+                                                 : "snapshot",
+                              .step = step_,
+                              .generation = generation_,
+                              .cause = why});
   open_incident(why, now_ns);
   incident_->counted = incident_->is_asked = true;
   break_world(0, why, now_ns);

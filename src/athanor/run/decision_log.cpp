@@ -50,6 +50,8 @@ std::string short_text(const Decision* decision) {
   if (decision == nullptr) return "none";
   if (const auto* skip = std::get_if<SkipBatches>(&decision->what))
     return fmt::format("{} batches at step {}", skip->batches, decision->step);
+  if (const auto* set = std::get_if<SetSetting>(&decision->what))
+    return fmt::format("{} = {} at step {}", set->key, set->value, decision->step);
   const auto& data = std::get<QuarantineData>(decision->what);
   return fmt::format("offset {} of '{}' at step {}", data.offset, data.file, decision->step);
 }
@@ -67,10 +69,13 @@ std::vector<Decision> continue_decisions(const std::vector<Decision>& past,
     const Decision* is = i < got.size() ? &got[i] : nullptr;
     const Decision* was = i < had.size() ? &had[i] : nullptr;
     if (is != nullptr && was != nullptr && *is == *was) continue;
-    const bool skips = std::holds_alternative<SkipBatches>((is != nullptr ? is : was)->what);
+    const Decision::What& what = (is != nullptr ? is : was)->what;
+    const char* kind = std::holds_alternative<SkipBatches>(what)  ? "skip_batches"
+                       : std::holds_alternative<SetSetting>(what) ? "set"
+                                                                  : "quarantine";
     throw ConfigError(
-        fmt::format("--decisions: {}: got {}, expected {} as in the run, which has done {} steps",
-                    skips ? "skip_batches" : "quarantine", short_text(is), short_text(was), step),
+        fmt::format("--decisions: {}: got {}, expected {} as in the run, which has done {} steps", kind,
+                    short_text(is), short_text(was), step),
         "what is past cannot change: give the new run another train.name");
   }
   return all;

@@ -36,6 +36,7 @@ struct StepSigns {
 class Guards {
  public:
   explicit Guards(const GuardConfig& config) : config_(config) {}
+  void set(const GuardConfig& config) { config_ = config; }
 
   struct Verdict {
     std::vector<std::string> warnings = {};

@@ -43,8 +43,11 @@ std::string snapshot_text(const MemoryPlan& plan) {
   if (slots.mode == SnapshotMode::off) return why.empty() ? "off" : "off: " + why;
   const std::string every =
       slots.every_steps == 1 ? "every step" : fmt::format("every {} steps", slots.every_steps);
-  return fmt::format("{}, {} in memory, {} per rank", slots.mode == SnapshotMode::slots ? "slots" : "copy",
-                     every, bytes(slots.size_bytes()));
+  return fmt::format("{}, {} in memory, {} per rank{}", slots.mode == SnapshotMode::slots ? "slots" : "copy",
+                     every, bytes(slots.size_bytes()),
+                     slots.num_slots > 2 ? fmt::format(", {} of them to save in the background",
+                                                       bytes(slots.size_bytes() / 3))
+                                         : "");
 }
 
 // One row per channel; shortened where there are many.

@@ -1,9 +1,13 @@
 #include "athanor/run/launched_rendezvous.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/shared_memory.h"
+#include "athanor/checkpoint/format/persist.h"
 #include "athanor/comm/shm/shm.h"
+#include "athanor/control/descriptor.h"
 
 namespace athanor::run {
 
@@ -23,7 +27,9 @@ std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
                   .why = place.offer.why,
                   .slots_fd = place.offer.slots.get(),
                   .is_on_one_host = true,
+                  .holder_saves = true,
                   .saves_first = place.offer.order.save,
+                  .set = place.offer.order.set,
                   .rollback_step = place.offer.order.rollback_step};
   for (const WorldOffer::Left& left : place.offer.left) meeting.left_slots_fds.push_back(left.slots.get());
   return meeting;
@@ -73,6 +79,17 @@ void LaunchedRendezvous::progressed() {
 
 void LaunchedRendezvous::saved(int64_t step, const std::string& path, const std::string& error) {
   link_.saved({.generation = places_.back().offer.generation, .step = step, .path = path, .error = error});
+}
+
+void LaunchedRendezvous::persist(const control::Persist& what, const std::vector<TextFile>& files) {
+  const std::string text = pack_files(files);
+  const Descriptor memory(create_shared_memory("athanor checkpoint files", text.size()));
+  const auto mapped = map_shared_memory(std::max<size_t>(text.size(), 1), memory.get());
+  std::copy(text.begin(), text.end(), reinterpret_cast<char*>(mapped.get()));
+  control::Persist sent = what;
+  sent.generation = places_.back().offer.generation;
+  sent.files_bytes = static_cast<int64_t>(text.size());
+  link_.persist(sent, memory.get());
 }
 
 }  // namespace athanor::run

@@ -33,6 +33,8 @@ class LaunchedRendezvous final : public Rendezvous {
   void progressed() override;
   void happened(const observe::RunEvent& event) override { link_.event({event}); }
   void saved(int64_t step, const std::string& path, const std::string& error) override;
+  void persist(const control::Persist& what, const std::vector<TextFile>& files) override;
+  std::optional<control::Persisted> persisted(bool wait) override { return link_.take_persisted(wait); }
   bool has_begun() const { return has_begun_; }  // a world of this process
 
  private:

@@ -27,12 +27,8 @@ auto in_phase(const RunPhase& phase, const Work& work) {
   }
 }
 
-// The plan of a phase, with the slots of its snapshots where it may have them: on all ranks or on none.
-MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group, bool is_there) {
-  request.snapshot = choose_snapshot(request.config, *request.layout, run.has_slots());
-  request.device_bytes = free_device_bytes(*run.queue);
-  if (is_there) return plan_memory(request);
-  if (!request.snapshot.may_be_off) return plan_that_fits(std::move(request), run.io.ranks_of_host);
+// None: that of a rank does not fit.
+std::optional<MemoryPlan> plan_if_all_fit(const Run& run, const PlanRequest& request, Group& group) {
   std::optional<MemoryPlan> plan;
   try {
     plan = plan_that_fits(request, run.io.ranks_of_host);
@@ -42,8 +38,26 @@ MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group,
   }
   double without = plan ? 0.0 : 1.0;
   group.all_reduce(&without, 1, Dtype::f64, "snapshot").wait();
-  if (without == 0.0) return std::move(*plan);
-  request.snapshot = {.why = "there is no memory for them"};
+  if (without != 0.0) plan.reset();
+  return plan;
+}
+
+// The plan of a phase, with the slots of its snapshots where it may have them: on all ranks or on none.
+MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group,
+                              const std::optional<int>& slots_there, bool is_now) {
+  request.snapshot = choose_snapshot(request.config, *request.layout, run.has_slots(), run.holder_saves);
+  request.device_bytes = free_device_bytes(*run.queue);
+  if (slots_there) {
+    if (is_now || request.snapshot.num_slots > *slots_there) request.snapshot.num_slots = *slots_there;
+    return plan_memory(request);
+  }
+  while (request.snapshot.may_be_two || request.snapshot.may_be_off) {
+    if (auto plan = plan_if_all_fit(run, request, group)) return std::move(*plan);
+    if (std::exchange(request.snapshot.may_be_two, false))
+      request.snapshot.num_slots = 2;
+    else
+      request.snapshot = {.why = "there is no memory for them"};
+  }
   return plan_that_fits(std::move(request), run.io.ranks_of_host);
 }
 
@@ -66,7 +80,7 @@ std::vector<Layout> layouts_of(const Run& run, Group& group) {
 }
 
 std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& layouts, Group& group,
-                                    bool is_there) {
+                                    const std::optional<int>& slots_there) {
   std::vector<MemoryPlan> plans;
   uint64_t snapshot_bytes = 0;
   for (const RunPhase& phase : run.phases) {
@@ -79,7 +93,7 @@ std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& l
                                  .layout = layouts[plans.size()],
                                  .snapshot_before_bytes = snapshot_bytes,
                                  .snapshot_after = &phase != &run.phases.back()},
-                                group, is_there);
+                                group, slots_there, &phase == &run.phase());
     }));
     snapshot_bytes = plans.back().snapshot_bytes;
   }

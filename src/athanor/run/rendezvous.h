@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/checkpoint/format/shards.h"
 #include "athanor/comm/world.h"
 #include "athanor/control/messages.h"
 #include "athanor/observe/event_log.h"
@@ -31,7 +32,9 @@ struct Meeting {
   bool is_on_one_host = false;  // all ranks, which may be another number than before
   // Slots of ranks that are gone, which this process gives to the others (left_slots.h).
   std::vector<int> left_slots_fds = {};
-  bool saves_first = false;  // a checkpoint before the next step
+  bool holder_saves = false;  // whoever holds the slots writes checkpoints out of them (Rendezvous::persist)
+  bool saves_first = false;   // a checkpoint before the next step
+  std::string set = {};       // a setting that changes before the next step: "optimizer.lr=1e-3"
   int64_t rollback_step =
       -1;  // all ranks go on from the checkpoint of this step; -1: from their newest state
   int64_t generation() const { return world->generation(); }
@@ -50,6 +53,10 @@ class Rendezvous {
   virtual void does(control::ProgressKind /*kind*/) {}
   virtual void progressed() {}
   virtual void happened(const observe::RunEvent& /*event*/) {}  // on rank 0, under a launcher
+  // On rank 0, after all ranks have pinned their slots of a step: its checkpoint shall be written out of them.
+  virtual void persist(const control::Persist& /*what*/, const std::vector<TextFile>& /*files*/) {}
+  // What became of it, each once; none: nothing new. `wait`: for the next one; none: there is nobody any more.
+  virtual std::optional<control::Persisted> persisted(bool /*wait*/) { return std::nullopt; }
   // On rank 0: its checkpoint is written; or why it could not be.
   virtual void saved(int64_t /*step*/, const std::string& /*path*/, const std::string& /*error*/) {}
 };

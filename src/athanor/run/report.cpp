@@ -28,6 +28,11 @@ Report entry_of(const Decision& decision) {
     entry["channel"] = data->channel;
     entry["file"] = data->file;
     entry["offset"] = data->offset;
+  } else if (const auto* set = std::get_if<SetSetting>(&decision.what)) {
+    entry["decision"] = "set";
+    entry["key"] = set->key;
+    entry["value"] = set->value;
+    entry["was"] = set->was;
   } else {
     const auto& change = std::get<LayoutChange>(decision.what);
     entry["decision"] = "layout";

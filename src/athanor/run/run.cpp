@@ -20,6 +20,7 @@
 #include "athanor/observe/metrics_history.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doubtful_data.h"
+#include "athanor/run/set_settings.h"
 
 namespace athanor::run {
 
@@ -50,6 +51,8 @@ void Run::meet(const Meeting& meeting) {
     io.ranks_of_host = world->size();
     io.rank_of_host = world->rank();
   }
+  holder_saves = meeting.holder_saves;
+  handed_step = -1;
   saves_first = meeting.saves_first;
   report.ranks = world->size();
 }
@@ -67,6 +70,30 @@ void Run::resolve() {
   }
   if (!io.phase.empty() || !io.from.empty()) keep_one_phase();
   saves = SaveSchedule(config.checkpoint.every_steps, last_step());
+  said = config;
+  for (RunPhase& phase : phases) phase.said = phase.config;
+}
+
+void Run::follow_settings() {
+  const int64_t step = state.step + 1;
+  config = settings_at(said, decisions, step);
+  for (RunPhase& phase : phases) phase.config = settings_at(phase.said, decisions, step);
+  saves.set_every(config.checkpoint.every_steps);
+  guards.set(config.guard);
+}
+
+void Run::set_setting(const std::string& setting) {
+  const auto decision = set_decision(phase().config, setting, state.step + 1);
+  if (!decision) return;
+  decisions = with_decisions(decisions, {*decision});
+  guards.decisions = decisions;
+}
+
+void Run::forget_settings_after(int64_t step) {
+  if (!guards.decisions) return;
+  std::erase_if(*guards.decisions, [&](const Decision& decision) {
+    return decision.step > step && std::holds_alternative<SetSetting>(decision.what);
+  });
 }
 
 void Run::keep_one_phase() {
@@ -181,13 +208,13 @@ void Run::open_recorder() {
                    io.is_launched ? RunEvents::Tell([this](const RunEvent& event) { happened(event); })
                                   : RunEvents::Tell(),
                    [this](const std::string& why) { recorder->warning(why); });
-  std::set<std::string> said;
+  std::set<std::string> once;
   for (const RunPhase& phase : phases) {
     for (const Dataset::Omission& omission : phase.data.left_out)
-      if (said.insert(omission.channel + "/" + omission.what.file).second)
+      if (once.insert(omission.channel + "/" + omission.what.file).second)
         report.left_out.push_back(omission);
     for (const std::string& remark : phase.data.remarks)
-      if (said.insert(remark).second) recorder->warning(remark);
+      if (once.insert(remark).second) recorder->warning(remark);
   }
 }
 
@@ -195,8 +222,8 @@ void Run::find_state() {
   state = first_state(config);
   saved_step = -1;
   const auto resumed = keeper.find_state(
-      world->all(), config,
-      [this](int64_t step) { return phase_of(std::max<int64_t>(step, 1)).data.identity; }, *recorder);
+      world->all(), said, [this](int64_t step) { return phase_of(std::max<int64_t>(step, 1)).data.identity; },
+      *recorder);
   if (resumed) {
     state = *resumed;
     saved_step = state.step;
@@ -245,6 +272,8 @@ void Run::share_guards() {
 }
 
 void Run::forget_checkpoints_after(int64_t step) {
+  settle_saved();
+  wait_for_writer();
   keeper.go_back_after(world->all(), step, *recorder);
   if (saved_step > step)
     saved_step = keeper.checkpoint().empty() ? -1 : Checkpoint::open(io.env, keeper.checkpoint()).step();
@@ -292,6 +321,9 @@ int64_t Run::recorded_step() const {
 
 void Run::begin(const std::string& resolved_config) {
   const bool is_first = generation < 0;
+  if (!is_first && resolved_config != resolved_config_)
+    recorder->write("config.resolved.toml", resolved_config);
+  resolved_config_ = resolved_config;
   if (generation == next_generation()) return;
   generation = next_generation();
   num_told_ = state.decisions.size();

@@ -39,6 +39,7 @@ struct RunPhase {
   std::string name;
   int64_t first_step, last_step;  // of the run, both included
   Config config;                  // of which train.steps is last_step: a segment ends there
+  Config said = {};               // the same without decisions of the run
   Dataset data = {};
   std::string text() const;  // "phase 'long context'", "the run"
 };
@@ -53,12 +54,23 @@ struct Run {
   // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
   // after that step at the latest; newer checkpoints are set aside. Collective.
   void open(bool has_state, std::optional<int64_t> back_to = {});
+  // The settings of the next step, by the decisions of the run.
+  void follow_settings();
+  // The operator sets one ("optimizer.lr=1e-3"), from the next step on. The same on all ranks.
+  void set_setting(const std::string& setting);
+  void forget_settings_after(int64_t step);  // the operator goes back to before them
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
   void begin(const std::string& resolved_config);
   // Undoes steps: the run goes on after `step` at the latest, in a generation of its own. Newer checkpoints are set aside; then
   // the state is that of the newest one that is left. Collective.
   void go_back(int64_t step);
+  // Of checkpoints that are written out of the slots: rank 0 takes what it is told, without waiting; and all ranks wait for
+  // the end of what they have handed over. Collective.
+  void take_saved();
+  void settle_saved();
+  // Waits until nobody writes in the folder of checkpoints: whoever held slots of an earlier world may. On rank 0.
+  void wait_for_writer();
   void load_state() { find_state(); }  // of the newest checkpoint, or the first one
   int64_t next_generation() const { return first_generation_ + world->generation(); }
   int64_t recorded_step() const;  // the newest one whose metrics stand in the run's file; -1: there is none
@@ -88,14 +100,21 @@ struct Run {
   // On rank 0, after each save; `error`: why it failed.
   std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
       [](int64_t, const std::string&, const std::string&) {};
+  // On rank 0, where whoever holds the slots saves (rendezvous.h).
+  std::function<void(const control::Persist& what, const std::vector<TextFile>& files)> persist =
+      [](const control::Persist&, const std::vector<TextFile>&) {};
+  std::function<std::optional<control::Persisted>(bool wait)> persisted =
+      [](bool) -> std::optional<control::Persisted> { return std::nullopt; };
   std::function<void(const RunEvent& event)> happened = [](const RunEvent&) {};         // under a launcher
   std::function<void(control::ProgressKind kind)> does = [](control::ProgressKind) {};  // doing.h
   std::function<void()> progressed = [] {};                                             // of the same
   control::ProgressKind doing = control::ProgressKind::other;
-  Config config;
+  Config config;  // as of the next step
+  Config said;    // the same without decisions of the run
   TrainIo io;
-  World* world;  // of the newest meeting
-  int slots_fd;  // of the same; -1: nobody holds slots for this rank
+  World* world;               // of the newest meeting
+  int slots_fd;               // of the same; -1: nobody holds slots for this rank
+  bool holder_saves = false;  // of the same
   RunFolder folder;
   RunKeeper keeper;
   const int threads;
@@ -117,12 +136,16 @@ struct Run {
   std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
   double went_back_at = 0.0;           // and since when nothing has been trained
   int64_t saved_step = -1;
+  int64_t told_saved_step = -1;  // on rank 0: of which whoever holds the slots has told the end
+  int64_t handed_step =
+      -1;  // that whoever holds the slots saves, in this world, and of which not all ranks know the end
   bool saves_first = false;   // the next segment writes a checkpoint before its first step
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
   std::vector<double> rates;  // tokens per second of the steps of this process
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:
+  void tell_saved(const control::Persisted& saved);
   void open_recorder();
   void find_state();
   void forget_checkpoints_after(int64_t step);
@@ -136,6 +159,7 @@ struct Run {
   std::string from_;                         // the checkpoint of TrainIo::from
   int64_t first_generation_ = -1;            // that of world 0; -1: not known yet
   std::optional<DecisionLog> decision_log_;  // of rank 0
+  std::string resolved_config_;              // that the run's folder has
   size_t num_told_ = 0;                      // of the decisions of the state
   std::unique_ptr<Queue> host_queue_;
   std::unique_ptr<Arena> host_arena_;

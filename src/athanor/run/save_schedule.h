@@ -17,6 +17,7 @@ class SaveSchedule {
  public:
   SaveSchedule(int64_t every_steps, int64_t last_step) : every_steps_(every_steps), last_step_(last_step) {}
 
+  void set_every(int64_t every_steps) { every_steps_ = every_steps; }
   bool is_due(int64_t step) const {
     return step == last_step_ || (every_steps_ > 0 && step % every_steps_ == 0) || step == retry_step_;
   }

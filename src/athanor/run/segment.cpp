@@ -21,6 +21,7 @@
 #include "athanor/run/doing.h"
 #include "athanor/run/finite.h"
 #include "athanor/run/server_run.h"
+#include "athanor/run/set_settings.h"
 
 namespace athanor::run {
 namespace {
@@ -45,6 +46,8 @@ Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan
     : run_(run),
       phase_(phase),
       config_(phase.config),
+      last_step_(std::min(phase.last_step,
+                          next_set(run.decisions, run.state.step + 1).value_or(phase.last_step + 1) - 1)),
       own_world_(named_world(world, name)),
       device_world_(open_device_world(config_, own_world_ ? *own_world_ : world, run.io.nccl_module,
                                       *run.queue, run.arena, run.io.group_options)),
@@ -179,7 +182,8 @@ Snapshot Segment::go_back_to(int64_t step) {
 }
 
 Segment::End Segment::end() const {
-  if (run_.state.step < phase_.last_step) return End::interrupted;
+  if (run_.state.step < last_step_) return End::interrupted;
+  if (run_.state.step < phase_.last_step) return End::settings;
   return run_.state.step < run_.last_step() ? End::phase : End::done;
 }
 
@@ -246,52 +250,6 @@ void Segment::write_samples() {
   const Doing sampling(run_, control::ProgressKind::other);
   for (const TextSample& sample : run_.samples->write(*training_->model, run_.arena, run_.state.step))
     run_.recorder->sample(sample);
-}
-
-void Segment::save(bool is_last) {
-  if (run_.saved_step == run_.state.step) return;
-  const Span span(run_.io.trace, "checkpoint", "step");
-  const Doing saving(run_, control::ProgressKind::saving);
-  check_state(fmt::format("step {}", run_.state.step));
-  CheckpointContent content{
-      .step = run_.state.step, .state = run_.state.to_json(), .tensors = training_->tensors(), .files = {}};
-  content.files.push_back({"config.resolved.toml", print_config(run_.config)});
-  if (phase_.data.tokenizer != nullptr)
-    for (const auto& [name, text] : phase_.data.tokenizer->files()) content.files.push_back({name, text});
-  run_.recorder->sync();
-  std::string path;
-  try {
-    path = write_checkpoint(run_.io.env, group_, run_.folder.checkpoints(), content);
-  } catch (const IoError& error) {  // on one rank, so on all of them
-    ++run_.report.failed_saves;
-    if (!is_last) {
-      // With servers the steps that are saved are fixed in advance, so the next retry is the next due save.
-      if (run_.saves.failed(run_.state.step, /*may_retry=*/layout_.servers == 0))
-        run_.recorder->warning(fmt::format("step {} could not be saved: {}; the run goes on and tries again",
-                                           run_.state.step, error.what()));
-      if (group_.rank() == 0) run_.told_saved(run_.state.step, "", error.what());
-      run_.tell({.event = "checkpoint", .cause = fmt::format("could not be saved: {}", error.what())});
-      return;
-    }
-    throw IoError(fmt::format("step {} could not be saved: {}", run_.state.step, error.what()), error.code(),
-                  run_.saved_step > 0 ? fmt::format("the same command goes on from step {}", run_.saved_step)
-                                      : error.hint());
-  }
-  run_.saves.succeeded();
-  run_.progressed();
-  run_.saved_step = run_.state.step;
-  run_.keeper.saved(path, run_.state.step);
-  run_.recorder->message("saved " + path);
-  if (group_.rank() == 0) run_.told_saved(run_.state.step, path, "");
-  run_.tell({.event = "checkpoint"});
-}
-
-void Segment::save_first() {
-  const int64_t step = run_.state.step;
-  if (step > 0 && run_.saved_step != step) return save(/*is_last=*/false);
-  if (group_.rank() != 0) return;
-  const std::string path = step > 0 ? run_.keeper.checkpoint() : "";
-  run_.told_saved(step, path, step > 0 ? "" : "no step is done yet");
 }
 
 void Segment::evaluate_first() {

@@ -13,6 +13,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "athanor/checkpoint/snapshot.h"
 #include "athanor/engine/memory_plan.h"
@@ -39,8 +41,8 @@ bool is_asked_to_stop(const TrainIo& io, Group& group);
 
 class Segment {
  public:
-  // Of the run; of the phase but not of the run; on request; for steps that are undone: back_to().
-  enum class End { done, phase, interrupted, back };
+  // Of the run; of the phase but not of the run; before a setting changes; on request; for steps that are undone: back_to().
+  enum class End { done, phase, settings, interrupted, back };
 
   // `plan`: the segment's layout and its slots. `name`: of its groups, unlike those of segments in the same world; "": the
   // first one.
@@ -74,8 +76,11 @@ class Segment {
   void measure_peak();
   bool validate_now(int64_t max_tokens, StepMetrics* metrics);  // false: given up, there is no result
   void write_samples();
-  void save(bool is_last);
-  void save_first();  // as the operator asked
+  void save(bool is_last);  // the ranks write, and wait for it
+  void save_due();          // or whoever holds their slots writes while they train on
+  void hand_over();
+  std::vector<TextFile> files_beside() const;  // of a checkpoint
+  void save_first();                           // as the operator asked
   // After a step that was not done: whether this segment can run it again.
   bool may_run_again(const StepResult& undone, const std::vector<DamagedToken>& damage);
   std::string quarantine(const std::vector<DamagedToken>& damage);
@@ -89,7 +94,8 @@ class Segment {
 
   Run& run_;
   const RunPhase& phase_;
-  const Config& config_;  // of the phase
+  const Config& config_;     // of the phase
+  const int64_t last_step_;  // of the segment: that of the phase, or the one before a setting changes
   std::unique_ptr<World>
       own_world_;  // the world under the phase's name, so that its groups have names of their own
   std::unique_ptr<World> device_world_;  // groups between devices; null on the CPU

@@ -40,6 +40,10 @@ TrainReport SegmentChain::train() {
         go_back();
         continue;
       }
+      if (end == Segment::End::settings) {
+        change_settings();
+        continue;
+      }
       if (end != Segment::End::phase) return finish(end);
       kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->snapshot(), .in_place = {}};
       kept_->head = kept_->snapshot.head();
@@ -66,7 +70,7 @@ bool SegmentChain::meet(const std::string& why) {
                                 meeting_->left_slots_fds.end());
   meeting_ = std::move(next);
   if (io_.in_front) meeting_->world = fronts_.emplace_back(io_.in_front(*meeting_->world)).get();
-  num_backs_ = 0;
+  num_again_ = 0;
   if (run_) run_->meet(*meeting_);
   return true;
 }
@@ -97,8 +101,13 @@ std::optional<TrainReport> SegmentChain::assemble() {
   for (const RunPhase& phase : run.phases)
     agree(group, data_facts(phase.data.identity),
           "all ranks train on the same tokenizer and texts: copy them to all hosts");
-  plans_ = plan_phases(run, layouts, group, /*is_there=*/kept_ && kept_->in_place);
+  std::optional<int> slots_there;
+  if (kept_ && kept_->in_place)
+    slots_there = num_slots_in({kept_->in_place->memory.get(), kept_->in_place->size_bytes});
+  plans_ = plan_phases(run, layouts, group, slots_there);
+  if (goes_back) run.forget_settings_after(*back_to);
   run.open(has_state, back_to);
+  if (!meeting_->set.empty()) run.set_setting(meeting_->set);
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
     return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
@@ -125,6 +134,10 @@ void SegmentChain::agree_on_run() {
     run_->happened = [this](const RunEvent& event) { rendezvous_.happened(event); };
     run_->does = [this](control::ProgressKind kind) { rendezvous_.does(kind); };
     run_->progressed = [this] { rendezvous_.progressed(); };
+    run_->persist = [this](const control::Persist& what, const std::vector<TextFile>& files) {
+      rendezvous_.persist(what, files);
+    };
+    run_->persisted = [this](bool wait) { return rendezvous_.persisted(wait); };
     run_->told_saved = [this](int64_t step, const std::string& path, const std::string& error) {
       rendezvous_.saved(step, path, error);
     };
@@ -244,6 +257,23 @@ void SegmentChain::keep_copy(const CommonStep& common) {
   kept_->head = kept_->snapshot.head();
 }
 
+// Nothing of the layout changes, so the values stay where they are.
+void SegmentChain::change_settings() {
+  Run& run = *run_;
+  Group& group = meeting_->world->all();
+  kept_ = Kept{.part = part_, .head = {run.state.step, run.state.to_json()}, .snapshot = {}, .in_place = {}};
+  kept_->in_place = segment_->slots_of({meeting_->generation(), run.state.step});
+  double without = kept_->in_place ? 0.0 : 1.0;
+  group.all_reduce(&without, 1, Dtype::f64, "slots in place").wait();
+  if (without > 0.0) {
+    kept_->in_place.reset();
+    kept_->snapshot = segment_->snapshot();
+  }
+  segment_.reset();
+  part_.reset();
+  ++num_again_;
+}
+
 // A rank that was lost on the way back, or has just joined, may not know of it.
 void SegmentChain::share_going_back() {
   Group& group = meeting_->world->all();
@@ -271,19 +301,20 @@ void SegmentChain::go_back() {
   run.may_owe_save = run.state.step > 0;
   segment_.reset();
   part_.reset();
-  ++num_backs_;
+  ++num_again_;
 }
 
 void SegmentChain::begin() {
   Run& run = *run_;
+  run.follow_settings();
   const RunPhase& phase = run.phase();
   const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run.phases.data())];
-  const bool is_first = &phase == &run.phases.front() && num_backs_ == 0;
+  const bool is_first = &phase == &run.phases.front() && num_again_ == 0;
   segment_ =
       std::make_unique<Segment>(run, *meeting_->world, phase, plan,
                                 is_first          ? ""
-                                : num_backs_ == 0 ? phase.text()
-                                                  : fmt::format("{} again {}", phase.text(), num_backs_));
+                                : num_again_ == 0 ? phase.text()
+                                                  : fmt::format("{} again {}", phase.text(), num_again_));
   const SlotsInPlace* in_place = kept_ && kept_->in_place ? &*kept_->in_place : nullptr;
   const bool is_in_place = in_place != nullptr;
   segment_->build(kept_ && !is_in_place ? &kept_->snapshot : nullptr, in_place);

@@ -51,7 +51,8 @@ class SegmentChain {
   void forget_state();  // what this process has of it in memory
   std::vector<HeldPart> held() const;
   void begin();
-  void go_back();  // the segment has ended so
+  void go_back();          // the segment has ended so
+  void change_settings();  // likewise
   void share_going_back();
   void show_header(const MemoryPlan& plan);
   TrainReport finish(Segment::End end);
@@ -68,7 +69,7 @@ class SegmentChain {
   std::optional<StatePart> part_;  // of the segment's values
   std::optional<Kept> kept_;       // none: the segment starts from a checkpoint, or afresh
   bool is_assembled_ = false, is_shown_ = false;
-  int num_backs_ = 0;               // in this world
+  int num_again_ = 0;               // segments of the same phase in this world
   std::optional<int64_t> back_to_;  // a step that the run is to go on after, until it does
 };
 

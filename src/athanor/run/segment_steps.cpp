@@ -26,7 +26,7 @@ constexpr int64_t kTracedSteps = 20;  // a trace of more is unreadable and large
 Segment::End Segment::train() {
   const End how = run_steps();
   if (how == End::phase) run_.guards.forget_all();  // what is usual of another mixture is not of the next one
-  if (how != End::interrupted && how != End::back && !phase_.name.empty()) {
+  if ((how == End::done || how == End::phase) && !phase_.name.empty()) {
     run_.report.steps = run_.state.step;
     run_.report.end_phase(phase_.name);
   }
@@ -42,7 +42,7 @@ Segment::End Segment::run_steps() {
   if (std::exchange(run_.saves_first, false)) save_first();
   if (std::exchange(run_.may_owe_save, false) && run_.saves.is_due(run_.state.step) &&
       run_.state.step < phase_.last_step)
-    save(/*is_last=*/false);
+    save_due();
   if (serves()) return serve();
   if (run_.state.step == phase_.last_step) {  // a failure after the last step left these
     StepMetrics unused;
@@ -72,7 +72,7 @@ Segment::End Segment::run_steps() {
   LoadBalancer balancer(config_, *training_);
   LossWatch watch(run_.state.step > 0 ? std::optional<double>(run_.report.valid_loss_first) : std::nullopt);
   const int64_t first_step = run_.state.step + 1;
-  for (bool stop = false; run_.state.step < phase_.last_step && !stop;) {
+  for (bool stop = false; run_.state.step < last_step_ && !stop;) {
     if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
     const double start = run_.io.clock();
     std::vector<DamagedToken> damage;
@@ -148,6 +148,7 @@ Segment::End Segment::run_steps() {
     if (verdict.first_undone) return End::back;
     const bool saves = stop || done || run_.saves.is_due(run_.state.step);
     if ((due(config_.guard.state_hash_every) || evaluates || saves) && !states_agree()) return End::back;
+    run_.take_saved();
     run_.keeper.confirm(config_.checkpoint.keep, *run_.recorder);
     if (const auto doubt = watch.after(run_.state.step, result.loss)) run_.recorder->warning(*doubt);
     run_.renew_report(metrics.tokens_per_second);
@@ -155,7 +156,10 @@ Segment::End Segment::run_steps() {
     if (!result.applied)
       run_.recorder->warning(fmt::format("step {}: gradients overflowed, step skipped, loss scale now {:g}",
                                          run_.state.step, run_.state.loss_scale.scale));
-    if (saves) save(/*is_last=*/stop || finished);
+    if (stop || done)
+      save(/*is_last=*/stop || finished);
+    else if (saves)
+      save_due();
     // A request to stop may have come during the evaluation or the save; then no further step is run. Servers learn of
     // a request only in a step.
     if (!stop && !done && layout_.servers == 0 && (evaluates || saves)) {

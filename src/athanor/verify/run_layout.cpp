@@ -85,9 +85,9 @@ class VerifiedRank {
     }
     // In memory of the process: no parent has to outlive it.
     std::unique_ptr<SnapshotSlots> slots_of(VerifiedRank& rank, const Config& config, const World& world) {
-      const SnapshotMode mode = choose_snapshot(config, layout, /*is_launched=*/false).mode;
-      if (mode == SnapshotMode::off) return nullptr;
-      SnapshotPlan plan = plan_snapshot(config, layout, world.rank(), mode);
+      const SnapshotChoice choice = choose_snapshot(config, layout, /*is_launched=*/false);
+      if (choice.mode == SnapshotMode::off) return nullptr;
+      SnapshotPlan plan = plan_snapshot(config, layout, world.rank(), choice);
       auto memory = map_shared_memory(plan.size_bytes());
       return std::make_unique<SnapshotSlots>(
           std::move(plan), rank.arena_, memory,

@@ -14,9 +14,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kTensorAlignment = 64, kPage = 4096;
-// A tensor begins this much further into a page than the one before, and the data of slot 1 further than those of slot 0.
+// A tensor begins this much further into a page than the one before, and the data of each slot at another place of it.
 // Streams to and from addresses that agree in their last bits hold each other up: with them an update takes 1.4 times as long.
-constexpr uint64_t kStagger = 704, kSlotStagger = 3 * kStagger;
+constexpr uint64_t kStagger = 704, kSlotStagger[kMostSlots] = {0, 3 * kStagger, 1088};
 
 uint64_t round_up(uint64_t size_bytes, uint64_t unit) {
   return (size_bytes + unit - 1) / unit * unit;
@@ -77,6 +77,20 @@ uint64_t seal_of(const SlotHeader::Commit& commit) {
   return hash64(&commit, sizeof(commit));
 }
 
+int num_slots_in(std::span<const std::byte> memory) {
+  for (uint64_t count = kMostSlots; count >= 2; --count) {
+    const uint64_t slot_bytes = memory.size() / count;
+    if (memory.size() % count != 0 || slot_bytes % kPage != 0) continue;
+    for (uint64_t slot = 0; slot < count; ++slot) {
+      const auto& header = *reinterpret_cast<const SlotHeader*>(memory.data() + slot * slot_bytes);
+      const SlotHeader::Fixed fixed = header.fixed;
+      if (fixed.magic == kSlotMagic && fixed.places.num_slots == count && header.fixed_seal == seal_of(fixed))
+        return static_cast<int>(count);
+    }
+  }
+  return 2;
+}
+
 std::vector<PlacedTensor> place_tensors(std::span<const SlotTensor> tensors) {
   std::vector<PlacedTensor> all;
   uint64_t data = 0, blocks = 0;
@@ -92,8 +106,9 @@ std::vector<PlacedTensor> place_tensors(std::span<const SlotTensor> tensors) {
 }
 
 SlotPlaces place_slot(int slot, std::span<const PlacedTensor> tensors, uint64_t manifest_bytes,
-                      uint64_t state_capacity) {
+                      uint64_t state_capacity, int num_slots) {
   SlotPlaces places{};
+  places.num_slots = static_cast<uint64_t>(num_slots);
   if (!tensors.empty()) {
     const PlacedTensor& last = tensors.back();
     places.data_bytes = last.data + last.tensor.size_bytes();
@@ -106,8 +121,10 @@ SlotPlaces place_slot(int slot, std::span<const PlacedTensor> tensors, uint64_t 
   places.state_capacity = state_capacity;
   places.checksums = round_up(places.state + state_capacity, kTensorAlignment);
   places.data = round_up(places.checksums + places.checksums_bytes, kPage);
-  places.slot_bytes = whole_shared_units(2 * (places.data + kSlotStagger + places.data_bytes)) / 2;
-  if (slot == 1) places.data += kSlotStagger;
+  const uint64_t slot_bytes = places.data + kSlotStagger[1] + places.data_bytes;
+  places.slot_bytes =
+      num_slots == 2 ? whole_shared_units(2 * slot_bytes) / 2 : whole_shared_units(slot_bytes);
+  places.data += kSlotStagger[slot];
   return places;
 }
 

@@ -1,10 +1,10 @@
 // The header of a slot, as it lies in memory (slots.h), and the places of a slot's parts.
 //
-//   const SlotPlaces places = place_slot(0, tensors, manifest.size(), state_capacity);
+//   const SlotPlaces places = place_slot(0, tensors, manifest.size(), state_capacity, num_slots);
 //   if (header.fixed_seal == seal_of(header.fixed)) use(header.fixed.places);
 //
 // Two seals: `fixed` is written once, so what a slot is of can be told while it is being written or was left so.
-// Thread rule: plain data; the mark is atomic.
+// Thread rule: plain data; the mark and the pin are atomic.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@ enum SlotMark : uint64_t {
 };
 
 constexpr uint64_t kSlotMagic = 0x73726f6e61687461u;  // "athanors" in a dump
-constexpr uint32_t kSlotVersion = 2;
+constexpr uint32_t kSlotVersion = 3;
 
 struct SlotPlaces {  // offsets and sizes in bytes from the start of the slot
-  uint64_t slot_bytes, manifest, manifest_bytes, state, state_capacity, checksums, checksums_bytes, data,
-      data_bytes;
+  uint64_t num_slots, slot_bytes, manifest, manifest_bytes, state, state_capacity, checksums, checksums_bytes,
+      data, data_bytes;
   friend bool operator==(const SlotPlaces&, const SlotPlaces&) = default;
 };
 
@@ -52,6 +52,7 @@ struct SlotHeader {
     uint64_t number;  // of the commit in this memory: the higher one is the newer
     uint64_t state_bytes, state_hash, checksums_hash;
   } commit;
+  std::atomic<uint64_t> pinned;  // not 0: somebody reads the slot, and no writer may begin a step in it
 };
 constexpr uint64_t kHeaderBytes = 4096;
 static_assert(std::has_unique_object_representations_v<SlotHeader::Fixed>);  // no padding under the seals
@@ -70,7 +71,9 @@ struct PlacedTensor {
 
 std::vector<PlacedTensor> place_tensors(std::span<const SlotTensor> tensors);
 SlotPlaces place_slot(int slot, std::span<const PlacedTensor> tensors, uint64_t manifest_bytes,
-                      uint64_t state_capacity);
+                      uint64_t state_capacity, int num_slots = 2);
+// How many slots lie in the memory, as the headers that are whole say; 2 where none is.
+int num_slots_in(std::span<const std::byte> memory);
 
 std::string print_slot_manifest(std::span<const PlacedTensor> tensors);
 // Error naming `slot` and the tensor where the text is no manifest, or a tensor lies outside of the slot.

@@ -39,10 +39,12 @@ struct Seen {
 };
 
 std::span<const std::byte> slot_of(std::span<const std::byte> memory, int slot) {
-  check(slot == 0 || slot == 1, "snapshot: got slot {}, expected 0 or 1", slot);
   check(memory.size() >= 2 * kHeaderBytes, "snapshot: got {} bytes of memory, expected two slots",
         memory.size());
-  return memory.subspan(static_cast<size_t>(slot) * (memory.size() / 2), memory.size() / 2);
+  const int count = num_slots_in(memory);
+  check(slot >= 0 && slot < count, "snapshot: got slot {}, expected 0 to {}", slot, count - 1);
+  const size_t slot_bytes = memory.size() / static_cast<size_t>(count);
+  return memory.subspan(static_cast<size_t>(slot) * slot_bytes, slot_bytes);
 }
 
 std::string hex_fault(const std::string& what, uint64_t got, uint64_t expected) {
@@ -139,6 +141,14 @@ SlotFinding examine_slot(std::span<const std::byte> memory, int slot, const Expe
   return {SlotState::whole, "", seen.commit.generation, seen.commit.step, seen.commit.number};
 }
 
+std::optional<int> pinned_slot(std::span<const std::byte> memory) {
+  for (int slot = 0; slot < num_slots_in(memory); ++slot)
+    if (reinterpret_cast<const SlotHeader*>(slot_of(memory, slot).data())
+            ->pinned.load(std::memory_order_acquire) != 0)
+      return slot;
+  return std::nullopt;
+}
+
 SlotReader::SlotReader(std::span<const std::byte> memory, int slot)
     : bytes_(slot_of(memory, slot)), slot_(slot) {
   const Seen seen(bytes_);
@@ -149,13 +159,17 @@ SlotReader::SlotReader(std::span<const std::byte> memory, int slot)
 
 std::vector<SlotReader> SlotReader::whole(std::span<const std::byte> memory, const ExpectedSlot& expected,
                                           std::vector<SlotFinding>* findings) {
-  SlotFinding both[2];
-  for (const int slot : {0, 1}) both[slot] = examine_slot(memory, slot, expected);
-  if (findings != nullptr) findings->assign(std::begin(both), std::end(both));
+  std::vector<SlotFinding> all;
+  for (int slot = 0; slot < num_slots_in(memory); ++slot) all.push_back(examine_slot(memory, slot, expected));
+  if (findings != nullptr) *findings = all;
+  std::vector<int> order;
+  for (int slot = 0; slot < std::ssize(all); ++slot)
+    if (all[static_cast<size_t>(slot)].state == SlotState::whole) order.push_back(slot);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return all[static_cast<size_t>(a)].number > all[static_cast<size_t>(b)].number;
+  });
   std::vector<SlotReader> readers;
-  const int newer = both[1].number > both[0].number ? 1 : 0;
-  for (const int slot : {newer, 1 - newer})
-    if (both[slot].state == SlotState::whole) readers.push_back(SlotReader(memory, slot));
+  for (const int slot : order) readers.push_back(SlotReader(memory, slot));
   return readers;
 }
 

@@ -1,7 +1,7 @@
 // Reads a snapshot's slots (slots.h), from whatever process and layout: of a rank that died, or of another layout.
 //
 //   const ExpectedSlot expected{.run = run, .generation = 3};
-//   std::vector<SlotFinding> findings;                                    // of both slots, with reasons
+//   std::vector<SlotFinding> findings;                                    // of all slots, with reasons
 //   if (const auto slot = SlotReader::newest(memory, expected, &findings))
 //     for (const PlacedTensor& held : slot->tensors())
 //       slot->read_box(held.tensor.name, held.tensor.dtype, held.tensor.shape, box, values);
@@ -48,17 +48,20 @@ struct SlotFinding {
   uint64_t number = 0;               // of its commit in this memory
 };
 
-// `slot`: 0 or 1. Reads all of it.
+// Reads all of the slot.
 SlotFinding examine_slot(std::span<const std::byte> memory, int slot, const ExpectedSlot& expected);
+
+// The slot that is pinned (slots.h); none where none is. Reads the headers alone.
+std::optional<int> pinned_slot(std::span<const std::byte> memory);
 
 class SlotReader {
  public:
-  // Those of the two slots that are whole, the one that was committed last first.
+  // Those of the slots that are whole, the one that was committed last first.
   static std::vector<SlotReader> whole(std::span<const std::byte> memory, const ExpectedSlot& expected,
                                        std::vector<SlotFinding>* findings = nullptr);
   // A slot that the caller knows to be whole, without reading its data.
   static SlotReader trusted(std::span<const std::byte> memory, int slot) { return SlotReader(memory, slot); }
-  // The first of them; none where neither is whole.
+  // The first of them; none where none is whole.
   static std::optional<SlotReader> newest(std::span<const std::byte> memory, const ExpectedSlot& expected,
                                           std::vector<SlotFinding>* findings = nullptr);
 

@@ -44,13 +44,26 @@ void format_slot(SlotHeader& header, const SlotHeader::Fixed& fixed, const std::
 
 }  // namespace
 
-uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity) {
+uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity, int num_slots) {
+  check(num_slots >= 2 && num_slots <= kMostSlots, "snapshot: got {} slots, expected 2 to {}", num_slots,
+        kMostSlots);
   const std::vector<PlacedTensor> placed = place_tensors(tensors);
-  return 2 * place_slot(0, placed, print_slot_manifest(placed).size(), state_capacity).slot_bytes;
+  const auto places = place_slot(0, placed, print_slot_manifest(placed).size(), state_capacity, num_slots);
+  return places.num_slots * places.slot_bytes;
 }
 
+// Whatever number of slots it had.
 void erase_slots(std::span<std::byte> memory) {
-  for (const size_t slot : {size_t{0}, memory.size() / 2}) std::memset(memory.data() + slot, 0, kHeaderBytes);
+  for (size_t count = 2; count <= kMostSlots; ++count)
+    for (size_t slot = 0; slot < count && memory.size() % count == 0; ++slot)
+      std::memset(memory.data() + slot * (memory.size() / count), 0, kHeaderBytes);
+}
+
+void release_pins(std::span<std::byte> memory) {
+  const auto count = static_cast<size_t>(num_slots_in(memory));
+  for (size_t slot = 0; slot < count; ++slot)
+    reinterpret_cast<SlotHeader*>(memory.data() + slot * (memory.size() / count))
+        ->pinned.store(0, std::memory_order_release);
 }
 
 SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors,
@@ -72,7 +85,7 @@ SlotWriter::SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> 
   attach(tensors, identity, state_capacity);
   check(header(whole).mark.load() == kCommitted, "snapshot: slot {}: nothing was committed", whole);
   newest_ = whole;
-  for (const int slot : {0, 1})
+  for (int slot = 0; slot < num_slots_; ++slot)
     if (header(slot).mark.load() == kCommitted)
       num_commits_ = std::max(num_commits_, header(slot).commit.number);
 }
@@ -82,12 +95,15 @@ void SlotWriter::attach(std::span<const SlotTensor> tensors, const SlotIdentity&
   const std::vector<PlacedTensor> placed = place_tensors(tensors);
   const std::string manifest = print_slot_manifest(placed);
   const auto fixed_of = [&](int which) {
-    return fixed_part(identity, place_slot(which, placed, manifest.size(), state_capacity), manifest);
+    return fixed_part(identity, place_slot(which, placed, manifest.size(), state_capacity, num_slots_),
+                      manifest);
   };
-  const uint64_t size_bytes = 2 * fixed_of(0).places.slot_bytes;
-  check(memory_.size() == size_bytes, "snapshot: got {} bytes of memory, expected {}", memory_.size(),
-        size_bytes);
-  for (const int which : {0, 1}) {
+  const auto size_bytes = [&] { return fixed_of(0).places.num_slots * fixed_of(0).places.slot_bytes; };
+  const uint64_t of_two = size_bytes();
+  while (memory_.size() != size_bytes())
+    check(++num_slots_ <= kMostSlots, "snapshot: got {} bytes of memory, expected {}", memory_.size(),
+          of_two);
+  for (int which = 0; which < num_slots_; ++which) {
     const SlotHeader::Fixed fixed = fixed_of(which);
     SlotHeader& found = header(which);
     check(found.mark.load() == 0 || (found.fixed_seal == seal_of(found.fixed) &&
@@ -96,14 +112,14 @@ void SlotWriter::attach(std::span<const SlotTensor> tensors, const SlotIdentity&
           "expected run '{}', layout '{}', rank {}",
           which, identity.run, identity.layout, identity.rank);
   }
-  for (const int which : {0, 1})
+  for (int which = 0; which < num_slots_; ++which)
     if (header(which).mark.load() == 0) format_slot(header(which), fixed_of(which), manifest, slot(which));
   for (const PlacedTensor& x : placed)
     places_.push_back({x.data, x.first_block * sizeof(uint64_t), x.tensor.size_bytes()});
 }
 
 std::byte* SlotWriter::slot(int which) const {
-  return memory_.data() + static_cast<size_t>(which) * (memory_.size() / 2);
+  return memory_.data() + static_cast<size_t>(which) * (memory_.size() / static_cast<size_t>(num_slots_));
 }
 
 SlotHeader& SlotWriter::header(int which) const {
@@ -115,11 +131,43 @@ const SlotWriter::Place& SlotWriter::written(size_t tensor) const {
   return places_.at(tensor);
 }
 
-void SlotWriter::begin(int64_t step) {
-  writing_ = newest_ == 0 ? 1 : 0;
+bool SlotWriter::is_pinned(int which) const {
+  return header(which).pinned.load(std::memory_order_acquire) != 0;
+}
+
+// Memory that no step was written to yet is taken last: until something is pinned a third slot costs none.
+int SlotWriter::next_slot() const {
+  if (before_ >= 0 && before_ != newest_ && !is_pinned(before_)) return before_;
+  for (int which = 0; which < num_slots_; ++which)
+    if (which != newest_ && !is_pinned(which)) return which;
+  fail("snapshot: all slots but that of the newest step are pinned");
+}
+
+bool SlotWriter::pin() {
+  check(newest_ >= 0 && writing_ < 0, "snapshot: got a pin, expected it after a commit");
+  if (num_slots_ < 3) return false;
+  for (int which = 0; which < num_slots_; ++which)
+    if (is_pinned(which)) return false;
+  header(newest_).pinned.store(1, std::memory_order_release);
+  return true;
+}
+
+std::optional<int64_t> SlotWriter::pinned_step() const {
+  for (int which = 0; which < num_slots_; ++which)
+    if (is_pinned(which)) return header(which).commit.step;
+  return std::nullopt;
+}
+
+void SlotWriter::unpin() {
+  if (newest_ >= 0) header(newest_).pinned.store(0, std::memory_order_release);
+}
+
+int SlotWriter::begin(int64_t step) {
+  writing_ = writing_ >= 0 && !is_pinned(writing_) ? writing_ : next_slot();
   step_ = step;
   // A full barrier: no byte of the step, not even one that is streamed past the caches, comes before the mark.
   header(writing_).mark.exchange(kWriting);
+  return writing_;
 }
 
 void SlotWriter::commit(std::string_view state) {
@@ -139,6 +187,7 @@ void SlotWriter::commit(std::string_view state) {
   open.commit_seal = seal_of(open.commit);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // streamed stores are outside of release order
   open.mark.store(kCommitted, std::memory_order_release);
+  before_ = newest_;
   newest_ = std::exchange(writing_, -1);
   ++num_commits_;
 }

@@ -1,6 +1,7 @@
 // A rank's snapshot: its state in memory that other processes can read after a kill. Two slots, A and B, lie one after the
 // other in one piece of shared memory (base/shared_memory.h). Step n is written into the slot that does not hold step
-// n - 1, so at any instant one of the two is whole, and at most one step old.
+// n - 1, so at any instant one of the two is whole, and at most one step old. With a third one a step can be pinned: whoever
+// holds the memory reads it for as long as it takes (persist.h), while the steps that follow change between the other two.
 //
 //   const uint64_t bytes = snapshot_bytes(tensors, kStateBytes);            // known before anything is allocated
 //   const int fd = create_shared_memory("snapshot", bytes);                 // by the parent, which outlives the writer
@@ -15,7 +16,7 @@
 //   header  slot_header.h; marked as being written by begin(), as committed by commit(), whose last store that is
 //   data    tensors at multiples of 64 bytes, staggered, each with checksums of its own blocks (base/block_checksum.h)
 //
-// begin() and commit() allocate nothing, lock nothing and call nothing of the system. slot_reader.h reads and verifies.
+// pin(), begin() and commit() allocate nothing, lock nothing and call nothing of the system. slot_reader.h reads and verifies.
 // Errors: Error for memory that holds another run's or layout's slots (they stay as they are), for a state that is too
 // long (the slot stays uncommitted), and for calls out of order. Thread rule: one thread; the data and checksums of one
 // step may be written by many, all of which have finished before commit().
@@ -33,6 +34,7 @@
 
 namespace athanor::checkpoint::format {
 
+constexpr int kMostSlots = 3;
 constexpr uint64_t kStateBytes = uint64_t{1}
                                  << 20;  // a capacity for TrainState as JSON that suffices for most runs
 
@@ -57,27 +59,37 @@ struct SlotIdentity {
   int64_t generation = 0;  // of the world; an older one's slots are stale to a reader that expects this one
 };
 
-// Bytes of both slots, a multiple of kSharedUnit: the size of the file of memory is the size of the snapshot.
+// Bytes of all slots, a multiple of kSharedUnit: the size of the file of memory is the size of the snapshot, and says how
+// many slots it has: 2, or 3 so that one can be pinned.
 // `state_capacity`: the longest TrainState. A parameter's tensors are best listed one after the other.
-uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity);
+uint64_t snapshot_bytes(std::span<const SlotTensor> tensors, uint64_t state_capacity, int num_slots = 2);
 
 // What the memory holds is no snapshot from now on, so that a SlotWriter of any list takes it. Its data are not zeroed.
 void erase_slots(std::span<std::byte> memory);
+// Whoever read a pinned slot is done with it, or gone.
+void release_pins(std::span<std::byte> memory);
 
 class SlotWriter {
  public:
   // Takes zeroed memory of snapshot_bytes(), or memory with slots of this run, layout, rank and list of tensors: then the
-  // newest whole one counts as committed, which is found by reading both.
+  // newest whole one counts as committed, which is found by reading all.
   SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors, const SlotIdentity& identity,
              uint64_t state_capacity);
-  // The same for memory of which the caller knows that slot `whole` is: it is not read, and the other one counts as empty.
+  // The same for memory of which the caller knows that slot `whole` is: it is not read, and the others count as empty.
   SlotWriter(std::span<std::byte> memory, std::span<const SlotTensor> tensors, const SlotIdentity& identity,
              uint64_t state_capacity, int whole);
 
-  // Marks the slot without the newest commit as being written. A step that was begun and not committed is given up.
-  void begin(int64_t step);
+  // Marks a slot that is neither the newest commit nor pinned as being written, and returns which. A step that was begun and
+  // not committed is given up.
+  int begin(int64_t step);
   // The step that was begun is whole from now on, with `state`, one JSON object.
   void commit(std::string_view state);
+
+  // No step is written into the slot of the newest commit until release_pins(). False: there are but two slots, or one is
+  // pinned already. unpin() takes it back before anyone reads it.
+  bool pin();
+  void unpin();
+  std::optional<int64_t> pinned_step() const;
 
   std::optional<int64_t> committed_step() const;
   int64_t generation(int slot) const;                    // of its commit
@@ -101,12 +113,16 @@ class SlotWriter {
   void attach(std::span<const SlotTensor> tensors, const SlotIdentity& identity, uint64_t state_capacity);
   struct SlotHeader& header(int slot) const;
   std::byte* slot(int which) const;
+  bool is_pinned(int slot) const;
+  int next_slot() const;
   const Place& written(size_t tensor) const;
 
   std::span<std::byte> memory_;
   std::vector<Place> places_;
   int64_t generation_;
+  int num_slots_ = 2;
   int newest_ = -1;   // the slot of the last commit; -1: none
+  int before_ = -1;   // the slot of the commit before it; -1: not known
   int writing_ = -1;  // -1: none
   int64_t step_ = 0;  // of the slot that is being written
   uint64_t num_commits_ = 0;

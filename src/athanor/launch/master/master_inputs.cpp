@@ -40,7 +40,10 @@ Json to_json(const ScaleAsked& input) {
   return {{"message", "scale"}, {"num_ranks", input.num_ranks}};
 }
 Json to_json(const OrderAsked& input) {
-  return {{"message", "order"}, {"save", input.order.save}, {"rollback_step", input.order.rollback_step}};
+  return {{"message", "order"},
+          {"save", input.order.save},
+          {"rollback_step", input.order.rollback_step},
+          {"set", control::cut(input.order.set)}};
 }
 Json to_json(const Ticked&) {
   return {{"message", "ticked"}};
@@ -83,8 +86,9 @@ MasterInput decode_input(std::string_view text) {
   } else if (name == "scale") {
     input.what = ScaleAsked{static_cast<int>(fields.number("num_ranks", 0, kMostInt))};
   } else if (name == "order") {
-    input.what =
-        OrderAsked{{.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)}};
+    input.what = OrderAsked{{.save = fields.flag("save"),
+                             .rollback_step = fields.number("rollback_step", -1, kMost),
+                             .set = fields.text("set")}};
   } else if (name == "ticked") {
     input.what = Ticked{};
   } else {

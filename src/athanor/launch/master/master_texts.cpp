@@ -26,7 +26,8 @@ Json to_json(const FormWorld& action) {
           {"members", members},
           {"left_generation", action.left_generation},
           {"save", action.order.save},
-          {"rollback_step", action.order.rollback_step}};
+          {"rollback_step", action.order.rollback_step},
+          {"set", control::cut(action.order.set)}};
 }
 Json to_json(const BreakWorld& action) {
   return {{"message", "break"}, {"rank", action.rank}, {"why", control::cut(action.why)}};
@@ -63,12 +64,13 @@ int whole(const Fields& fields, const char* key, int64_t least = 0) {
 }
 
 FormWorld read_form(const Fields& fields) {
-  FormWorld form{
-      .generation = fields.number("generation", 0, kMost),
-      .why = fields.text("why"),
-      .members = {},
-      .left_generation = fields.number("left_generation", -1, kMost),
-      .order = {.save = fields.flag("save"), .rollback_step = fields.number("rollback_step", -1, kMost)}};
+  FormWorld form{.generation = fields.number("generation", 0, kMost),
+                 .why = fields.text("why"),
+                 .members = {},
+                 .left_generation = fields.number("left_generation", -1, kMost),
+                 .order = {.save = fields.flag("save"),
+                           .rollback_step = fields.number("rollback_step", -1, kMost),
+                           .set = fields.text("set")}};
   const Json& members = fields.at("members");
   if (!members.is_array() || members.empty()) fields.refuse("members", "expected an array of one at least");
   for (const Json& member : members) {
