@@ -28,6 +28,7 @@ class EventLog {
 
   void add(const JobEvent& event);
   void open(const std::string& run_folder);  // the first one counts
+  const std::string& path() const { return path_; }  // "": not open yet
 
  private:
   void write();

@@ -54,8 +54,8 @@ Worker::Worker(const WorkerCommand& command) {
   if (pid == 0) {
     // A terminal's Ctrl-C goes to the foreground group: the supervisor alone, which passes it on once.
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (command.dies_with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (command.dies_with_parent && getppid() != parent)
       _exit(127);  // check_library: a child of fork, whose launcher died before the line above
     dup2(null.get(), STDIN_FILENO);
     if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
@@ -96,22 +96,15 @@ void Worker::signal(int number) const {
 }
 
 void Worker::reap() {
-  siginfo_t info{};
-  while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_fd_.get()), &info, WEXITED) != 0 &&
-         errno == EINTR) {
-  }
-  if (info.si_code == CLD_EXITED) {
-    exit_code_ = info.si_status;
-  } else {
-    signal_number_ = info.si_status;
-  }
+  end_ = wait_for_end(process_fd_.get(), pid_);
   process_fd_.reset();
 }
 
 std::string Worker::ending() const {
-  if (signal_number_ == 0) return fmt::format("exited with code {}", exit_code_);
-  const char* name = sigabbrev_np(signal_number_);
-  return fmt::format("was killed by signal {} (SIG{})", signal_number_, name == nullptr ? "?" : name);
+  if (end_.signal_number == 0 && end_.exit_code < 0) return "has ended: nobody knows how";
+  if (end_.signal_number == 0) return fmt::format("exited with code {}", end_.exit_code);
+  const char* name = sigabbrev_np(end_.signal_number);
+  return fmt::format("was killed by signal {} (SIG{})", end_.signal_number, name == nullptr ? "?" : name);
 }
 
 }  // namespace athanor::launch
