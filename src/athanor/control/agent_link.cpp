@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -19,7 +18,6 @@ namespace athanor::control {
 namespace {
 
 constexpr int64_t kLastWordsNs = 1'000'000'000;
-constexpr int64_t kLongestWaitNs = int64_t{2'000'000} * kBeatMs;
 constexpr size_t kPulseOfMeet = 2;
 
 WorldOffer offer_of(const Meet& meet, std::vector<Descriptor> descriptors) {
@@ -159,14 +157,11 @@ void AgentLink::take(Packet packet) {
   changed_.notify_all();
 }
 
-// A wait that took much longer than it should was one in which this process was stopped, and maybe the agent, too.
 void AgentLink::listen_to_pulse(int64_t elapsed_ns) {
-  const uint64_t beat = pulse_->count();
-  silent_ns_ = beat == last_beat_ ? silent_ns_ + std::min(elapsed_ns, kLongestWaitNs) : 0;
-  last_beat_ = beat;
-  if (silent_ns_ >= int64_t{1'000'000} * options_.silence_ms)
+  const int64_t silent_ns = pulse_->listen(elapsed_ns);
+  if (silent_ns >= int64_t{1'000'000} * options_.silence_ms)
     throw Timeout(fmt::format("the launcher's agent has been silent for {:.3g} s",
-                              static_cast<double>(silent_ns_) * 1e-9));
+                              static_cast<double>(silent_ns) * 1e-9));
 }
 
 void AgentLink::lose(const std::string& why) {

@@ -87,9 +87,7 @@ class AgentLink {
   std::string ended_;
   bool lost_ = false;
   bool leaving_ = false;
-  std::optional<PulseReader> pulse_;  // of the agent, once it is known; of the thread
-  uint64_t last_beat_ = 0;
-  int64_t silent_ns_ = 0;
+  std::optional<PulseWatch> pulse_;  // of the agent, once it is known; of the thread
   Descriptor wake_;  // an eventfd: there is something to send, or the end
   std::thread thread_;
 };

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "athanor/control/descriptor.h"
@@ -35,6 +36,8 @@ class RankProcesses {
 
   // IoError if it cannot be started.
   void start(int worker, int rank, const WorkerCommand& command);
+  void adopt(int worker, RankProcess process) { processes_.try_emplace(worker, std::move(process)); }
+  const std::map<int, RankProcess>& all() const { return processes_; }
   RankProcess* find(int worker);                        // null: there is none
   std::optional<int> worker_of(int64_t process) const;  // of those that run
   void signal_all(int number) const;
