@@ -70,6 +70,9 @@ Json to_json(const Stop& m) {
 Json to_json(const End& m) {
   return {{"message", "end"}, {"why", cut(m.why)}};
 }
+Json to_json(const Welcome& m) {
+  return {{"message", "welcome"}, {"taken", m.taken}};
+}
 
 Hello read_hello(const Fields& fields) {
   Hello hello;
@@ -101,27 +104,7 @@ Meet read_meet(const Fields& fields) {
   return meet;
 }
 
-}  // namespace
-
-std::string_view name_of(ProgressKind kind) {
-  return kKinds.at(static_cast<size_t>(kind));
-}
-std::string_view name_of(Status status) {
-  return kStatuses.at(static_cast<size_t>(status));
-}
-std::string_view name_of(Cause cause) {
-  return kCauses.at(static_cast<size_t>(cause));
-}
-
-std::string encode(const WorkerMessage& message) {
-  return std::visit([](const auto& m) { return print(to_json(m)); }, message);
-}
-std::string encode(const AgentMessage& message) {
-  return std::visit([](const auto& m) { return print(to_json(m)); }, message);
-}
-
-WorkerMessage decode_worker_message(std::string_view text) {
-  const Fields fields(text);
+WorkerMessage read_worker_message(const Fields& fields) {
   const std::string& name = fields.name();
   if (name == "hello") return read_hello(fields);
   if (name == "ready")
@@ -157,12 +140,43 @@ WorkerMessage decode_worker_message(std::string_view text) {
   fields.refuse("message", "which no worker sends");
 }
 
+}  // namespace
+
+std::string_view name_of(ProgressKind kind) {
+  return kKinds.at(static_cast<size_t>(kind));
+}
+std::string_view name_of(Status status) {
+  return kStatuses.at(static_cast<size_t>(status));
+}
+std::string_view name_of(Cause cause) {
+  return kCauses.at(static_cast<size_t>(cause));
+}
+
+std::string encode(const WorkerMessage& message, int64_t number) {
+  Json json = std::visit([](const auto& m) { return to_json(m); }, message);
+  if (number > 0) json["number"] = number;
+  return print(json);
+}
+std::string encode(const AgentMessage& message) {
+  return std::visit([](const auto& m) { return print(to_json(m)); }, message);
+}
+
+WorkerMessage decode_worker_message(std::string_view text) {
+  return read_worker_message(Fields(text));
+}
+
+NumberedMessage decode_numbered_message(std::string_view text) {
+  const Fields fields(text);
+  return {read_worker_message(fields), fields.has("number") ? fields.number("number", 1, kMost) : 0};
+}
+
 AgentMessage decode_agent_message(std::string_view text) {
   const Fields fields(text);
   const std::string& name = fields.name();
   if (name == "meet") return read_meet(fields);
   if (name == "stop") return Stop{.signal = static_cast<int>(fields.number("signal", 1, 64))};
   if (name == "end") return End{.why = fields.text("why")};
+  if (name == "welcome") return Welcome{.taken = fields.number("taken", 0, kMost)};
   fields.refuse("message", "which no agent sends");
 }
 

@@ -1,5 +1,6 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
 // decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
+// agent_adoption.cpp what it takes over from an agent that is gone and leaves to the next one,
 // agent_watch.cpp what becomes of ranks that are stopped, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
 // is said of ranks that failed.
 // Thread rule: one thread.
@@ -22,6 +23,8 @@
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
+#include "athanor/launch/keeper/agent_notes.h"
+#include "athanor/launch/keeper/keeper_line.h"
 #include "athanor/launch/master/master_front.h"
 #include "athanor/launch/operator_desk.h"
 #include "athanor/launch/output/rank_output.h"
@@ -35,15 +38,19 @@ namespace athanor::launch {
 
 class AgentLoop {
  public:
-  explicit AgentLoop(const LaunchOptions& options);
+  // With a `keeper`, which outlives it, it is one of several agents of a job, one after the other (keeper/keeper.h).
+  explicit AgentLoop(const LaunchOptions& options, KeeperLine* keeper = nullptr);
   LaunchResult run();
 
  private:
   void wait_for_something();
   void take_signals();
+  void take_stop(int number, int64_t at_ns);
   void take_arrivals();
+  void welcome(int worker);
   void take_packets(int worker, int most);
   void take_message(int worker, const WorkerMessage& message);
+  bool is_met_already(int worker, const WorkerMessage& message) const;
   void take_progress(int worker, const Progress& progress, int64_t now_ns);
   void take_ending(int worker, int64_t seen_ns);
   MasterFrontOptions master_options();
@@ -54,6 +61,8 @@ class AgentLoop {
   void act();
   void act(const StartWorker& start);
   void act(const FormWorld& form);
+  void send_meet(size_t rank);
+  GenerationMemory* newest_memory();
   void act(const BreakWorld& broken);
   void act(const LeaveWorld& left);
   void act(const ReleaseSlots& release);
@@ -62,6 +71,14 @@ class AgentLoop {
   void act(const SignalWorker& signal);
   void act(const Say& say);
   void act(const JobEvent& event) { record_.add(event); }
+
+  // agent_adoption.cpp
+  void adopt();
+  void adopt_memories();
+  void go_on_where_left();
+  void hold();
+  void take_keeper();
+  void pause();
 
   // agent_operator.cpp
   void take_requests();
@@ -93,7 +110,9 @@ class AgentLoop {
   LaunchResult conclude();
 
   const LaunchOptions& options_;
-  bool control_;  // else all is in the environment
+  KeeperLine* keeper_;  // null: this agent is the only one
+  bool control_;        // else all is in the environment
+  AgentNotes notes_;
   SignalsBlocked signals_;
   WriterThread writer_;
   RankOutput output_;
@@ -115,6 +134,8 @@ class AgentLoop {
   Waiting wait_for_save_, wait_for_rollback_;
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
+  std::optional<FormWorld> newest_;               // the world that was formed last
+  bool is_alone_ = false;                         // the keeper is gone
   RankProcesses processes_;
   ProgressWatch watch_;
   HangWatch hangs_;

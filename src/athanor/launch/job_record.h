@@ -35,6 +35,8 @@ class JobRecord {
   void open(const std::string& run_folder);   // the first one counts
   void begun(const std::string& run_folder);  // the same, and events go there
   void add(const observe::RunEvent& event);
+  // Where another process has written for this job, and is gone: what it wrote stands.
+  void go_on(const std::string& run_folder);
 
   std::string begun_in() const { return has_begun_ ? run_folder_ : ""; }
   int64_t next_ns() const { return run_folder_.empty() ? kNeverNs : next_ns_; }

@@ -212,6 +212,7 @@ void Master::refused(int worker, const std::string& why, int64_t now_ns) {
 
 void Master::exited(int worker, const RankEnd& end, int64_t now_ns) {
   Process& process = processes_.at(worker);
+  if (!process.lives()) return;  // another agent tells it again
   const Stage before = std::exchange(process.stage, Stage::ended);
   process.end = end;
   process.kill_at_ns = kNeverNs;
