@@ -171,7 +171,7 @@ class AgentRestart : public ::testing::Test {
 
 // At instants that are drawn, with ranks that train meanwhile.
 TEST_F(AgentRestart, KilledWhileTheRanksTrain) {
-  Launcher launcher(options());
+  Launcher launcher(options({"TEST_EVENT_STEPS=1000"}));
   const JobStatus before = status_after(0);
   JobStatus now = before;
   pid_t agent = -1;
@@ -190,6 +190,12 @@ TEST_F(AgentRestart, KilledWhileTheRanksTrain) {
   EXPECT_EQ(count("failure"), 0);
   EXPECT_EQ(count("restart"), 0);
   EXPECT_EQ(count("agent"), kTimes);
+  // What a rank says is written once, whichever agent was there.
+  int64_t step = 0;
+  std::vector<RunEvent> said = events();
+  std::erase_if(said, [](const RunEvent& one) { return one.event != "checkpoint"; });
+  for (const RunEvent& one : said) EXPECT_EQ(one.step, step += 1000);
+  EXPECT_GT(step, 0);
   EXPECT_THAT(launcher.text, HasSubstr("the agent of the job was killed by signal 9 (SIGKILL): another one takes over"));
   for (int rank = 0; rank < kRanks; ++rank)
     EXPECT_THAT(launcher.text, HasSubstr("process " + std::to_string(before.ranks[static_cast<size_t>(rank)].pid)));

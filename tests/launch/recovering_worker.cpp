@@ -176,6 +176,7 @@ class RecoveringRank {
                   .in_place = in_place});
     die_at("begun");
     follow(offer, state);
+    const int64_t every = text_of("TEST_EVENT_STEPS").empty() ? 0 : std::stoi(text_of("TEST_EVENT_STEPS"));
     while (state.step < steps_) {
       int64_t stop = stop_ != 0 ? 1 : 0;
       world_->all_reduce(&stop, 1, Dtype::i64, "step").wait();
@@ -183,6 +184,8 @@ class RecoveringRank {
       slot.step = ++state.step;
       have_ = state;
       link_->progress({.generation = offer.generation, .step = state.step, .count = state.step});
+      if (every > 0 && rank_ == 0 && state.step % every == 0)
+        link_->event({{.event = "checkpoint", .step = state.step}});
       die_at(std::to_string(state.step));
       fail_at(state.step);
     }

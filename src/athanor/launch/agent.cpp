@@ -84,6 +84,7 @@ LaunchResult AgentLoop::run() {
   master_.start(now_ns());
   if (keeper_ != nullptr) go_on_where_left();
   act();
+  if (keeper_ != nullptr) tell_takeover();
   while (!master_.done()) {
     wait_for_something();
     const int64_t now = now_ns();

@@ -78,12 +78,18 @@ void AgentLoop::go_on_where_left() {
     open_run(given.begun_in);
   }
   hold();
-  if (given.replaces.empty()) return;
-  act(Say{fmt::format("the agent of the job {}: another one takes over", given.replaces)});
+  if (!given.replaces.empty())
+    act(Say{fmt::format("the agent of the job {}: another one takes over", given.replaces)});
+}
+
+// Once all is done that the agent before this one may have done, too.
+void AgentLoop::tell_takeover() {
+  const std::string& why = keeper_->given.replaces;
+  if (why.empty()) return;
   record_.add({.event = "agent",
                .step = master_.step(),
                .generation = master_.generation(),
-               .cause = fmt::format("the agent {}", given.replaces)});
+               .cause = fmt::format("the agent {}", why)});
 }
 
 // What the next agent would need.

@@ -76,6 +76,7 @@ class AgentLoop {
   void adopt();
   void adopt_memories();
   void go_on_where_left();
+  void tell_takeover();
   void hold();
   void take_keeper();
   void pause();
