@@ -20,6 +20,7 @@
 #include "athanor/config/phases.h"
 #include "athanor/launch/agent.h"
 #include "athanor/launch/environment.h"
+#include "athanor/launch/keeper/agent_process.h"
 #include "athanor/launch/master/master_process.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/variables.h"
@@ -205,6 +206,7 @@ void LaunchCommand::run() const {
   set_run(options);
   if (const char* folder = std::getenv("XDG_RUNTIME_DIR")) options.runtime_folder = folder;
   options.master_command = {own_program(), "launch-master"};
+  options.agent_command = {own_program(), "launch-agent"};
   options.terminal = isatty(STDERR_FILENO) == 1;
   ConsoleStream errors(STDERR_FILENO);
   options.write = [&errors](std::string_view bytes) { errors.write(bytes); };
@@ -221,6 +223,15 @@ void LaunchCommand::run() const {
   if (result.exit_code != 0) throw Recoverable(text_of(result), result.hint);
 }
 
+void serve_launcher(int fd) {
+  std::signal(SIGPIPE, SIG_IGN);
+  AgentProcessOptions options;
+  for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
+  ConsoleStream errors(STDERR_FILENO);
+  options.write = [&errors](std::string_view bytes) { errors.write(bytes); };
+  serve_agent(PacketChannel(Descriptor(fd)), options);
+}
+
 }  // namespace
 
 void add_launch(CLI::App& app) {
@@ -228,6 +239,10 @@ void add_launch(CLI::App& app) {
   auto served = std::make_shared<int>(-1);
   master->add_option("FD", *served)->required();
   master->callback([served] { serve_master(PacketChannel(Descriptor(*served))); });
+  CLI::App* agent = app.add_subcommand("launch-agent")->group("");  // likewise
+  auto kept = std::make_shared<int>(-1);
+  agent->add_option("FD", *kept)->required();
+  agent->callback([kept] { serve_launcher(*kept); });
   CLI::App* sub = app.add_subcommand("launch", "Train with several ranks on this machine, or on several");
   auto launch = std::make_shared<LaunchCommand>();
   sub->add_option("-n,--ranks", launch->given_ranks,

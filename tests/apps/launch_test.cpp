@@ -76,8 +76,9 @@ TEST_F(Launch, AKilledMasterHarmsNothing) {
       [&] { return place.read("runs/t/events.jsonl").find("recovered") != std::string::npos; }));
   const auto ranks = ranks_of(job.pid());
   for (int time = 0; time < 5; ++time) {
-    ASSERT_TRUE(job.wait_until([&] { return master_of(job.pid()) > 0; }));
-    ASSERT_EQ(kill(master_of(job.pid()), SIGKILL), 0);
+    pid_t master = -1;
+    ASSERT_TRUE(job.wait_until([&] { return (master = master_of(job.pid())) > 0; }));
+    ASSERT_EQ(kill(master, SIGKILL), 0);
     ASSERT_TRUE(trains_on()) << job.errors_so_far();
   }
   EXPECT_EQ(ranks_of(job.pid()), ranks);

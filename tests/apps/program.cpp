@@ -218,13 +218,21 @@ std::map<int, pid_t> ranks_of(pid_t launcher) {
   return ranks;
 }
 
-pid_t master_of(pid_t launcher) {
-  for (const pid_t pid : children_of(launcher)) {
+static pid_t child_of(pid_t parent, const std::string& command) {
+  for (const pid_t pid : parent > 0 ? children_of(parent) : std::vector<pid_t>()) {
     std::ifstream words("/proc/" + std::to_string(pid) + "/cmdline");
     for (std::string word; std::getline(words, word, '\0');)
-      if (word == "launch-master") return pid;
+      if (word == command) return pid;
   }
   return -1;
+}
+
+pid_t agent_of(pid_t launcher) {
+  return child_of(launcher, "launch-agent");
+}
+
+pid_t master_of(pid_t launcher) {
+  return child_of(agent_of(launcher), "launch-master");
 }
 
 Workplace::Workplace() : path_((temporary_root() / "athanor_apps_XXXXXX").string()) {

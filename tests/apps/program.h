@@ -82,7 +82,9 @@ bool nothing_left_running(bool patient = false);
 bool is_pending(pid_t process, int number);
 // The ranks of a launcher by their number, as their environment says.
 std::map<int, pid_t> ranks_of(pid_t launcher);
-pid_t master_of(pid_t launcher);  // its other process, which decides; -1: it is just being started
+// Its other processes, which act and decide; -1: it is just being started, and kill() would take that for all processes.
+pid_t agent_of(pid_t launcher);
+pid_t master_of(pid_t launcher);
 
 class Workplace {
  public:

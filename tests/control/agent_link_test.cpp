@@ -7,10 +7,12 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -32,11 +34,11 @@ void wait_for(int fd) {
 
 // The agent's side; receives until a message comes.
 struct TestAgent {
-  TestAgent() : listener({.runtime_folder = folder.path("")}) {}
+  TestAgent() { listener.emplace(ListenerOptions{.runtime_folder = folder.path("")}); }
 
   PacketChannel accept() {
-    wait_for(listener.fd());
-    auto channel = listener.accept();
+    wait_for(listener->fd());
+    auto channel = listener->accept();
     return std::move(channel.value());
   }
   static WorkerMessage receive(PacketChannel& channel) {
@@ -59,7 +61,7 @@ struct TestAgent {
   }
 
   TemporaryFolder folder;
-  Listener listener;
+  std::optional<Listener> listener;
 };
 
 off_t size_of_file(const Descriptor& descriptor) {
@@ -70,7 +72,7 @@ TEST(AgentLink, MeetsWithWhatItIsGiven) {
   TestAgent agent;
   std::promise<int> stopped[2];
   int stops = 0;
-  AgentLink link({.path = agent.listener.path(), .job = kJob, .worker = 3, .on_stop = [&](int signal) {
+  AgentLink link({.path = agent.listener->path(), .job = kJob, .worker = 3, .on_stop = [&](int signal) {
                     stopped[stops++].set_value(signal);
                   }});
   PacketChannel channel = agent.accept();
@@ -129,7 +131,7 @@ TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
     TestAgent agent;
     std::atomic<int> times{0};
     std::promise<std::string> told;
-    AgentLink link({.path = agent.listener.path(), .job = kJob, .on_lost = [&](const std::string& why) {
+    AgentLink link({.path = agent.listener->path(), .job = kJob, .on_lost = [&](const std::string& why) {
                       if (times++ == 0) told.set_value(why);
                     }});
     std::optional<PacketChannel> channel = agent.accept();
@@ -137,7 +139,10 @@ TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
     TestAgent::receive(*channel);  // Hello
     TestAgent::receive(*channel);  // Ready
     if (!sent.empty()) channel->send(sent);
-    if (sent.empty()) channel.reset();
+    if (sent.empty()) {  // and nobody else has its socket
+      agent.listener.reset();
+      channel.reset();
+    }
     EXPECT_THAT(told.get_future().get(), HasSubstr(expected));
     EXPECT_FALSE(waiting.get());
     EXPECT_THAT(link.ended_because(), HasSubstr(expected));
@@ -152,7 +157,7 @@ TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
 TEST(AgentLink, AnAgentWithoutAPulseIsLost) {
   TestAgent agent;
   std::promise<std::string> told;
-  AgentLink link({.path = agent.listener.path(),
+  AgentLink link({.path = agent.listener->path(),
                   .job = kJob,
                   .on_lost = [&](const std::string& why) { told.set_value(why); },
                   .silence_ms = 1});
@@ -164,10 +169,59 @@ TEST(AgentLink, AnAgentWithoutAPulseIsLost) {
   EXPECT_FALSE(link.next(0, ""));
 }
 
+// Each of them knows what the others have taken; what was said between two of them is not lost, and is said once.
+TEST(AgentLink, AnotherAgentIsToldWhatTheOneBeforeHasNotTaken) {
+  TestAgent agent;
+  AgentLink link({.path = agent.listener->path(), .job = kJob, .worker = 3});
+  const auto numbered = [](PacketChannel& channel) {
+    while (true) {
+      if (auto packet = channel.receive()) return decode_numbered_message(packet->text);
+      if (channel.closed()) throw Error("closed");
+      wait_for(channel.fd());
+    }
+  };
+  int64_t said = 0;
+  {
+    PacketChannel first = agent.accept();
+    EXPECT_EQ(numbered(first).number, 0);  // Hello
+    for (; said < 4; ++said) link.saved({.generation = 0, .step = said + 1, .path = "x"});
+    for (int64_t step = 1; step <= 2; ++step) {
+      const NumberedMessage one = numbered(first);
+      EXPECT_EQ(one.number, step);
+      EXPECT_EQ(std::get<Saved>(one.message).step, step);
+    }
+  }
+  for (int time = 0; time < 8; ++time) {  // more often than an agent may leave without a word
+    PacketChannel next = agent.accept();
+    EXPECT_EQ(numbered(next).message, WorkerMessage(Hello{.job = kJob, .worker = 3, .pid = getpid()}));
+    link.saved({.generation = 0, .step = ++said, .path = "x"});
+    next.send(encode(AgentMessage(Welcome{.taken = 2})));
+    for (int64_t step = 3; step <= said; ++step) {
+      const NumberedMessage one = numbered(next);
+      EXPECT_EQ(one.number, step);
+      EXPECT_EQ(std::get<Saved>(one.message).step, step);
+    }
+  }
+}
+
+TEST(AgentLink, WhoNeverWelcomesIsLost) {
+  TestAgent agent;
+  std::promise<std::string> told;
+  AgentLink link({.path = agent.listener->path(), .job = kJob, .on_lost = [&](const std::string& why) {
+                    told.set_value(why);
+                  }});
+  auto lost = told.get_future();
+  while (lost.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    pollfd polled{agent.listener->fd(), POLLIN, 0};
+    if (poll(&polled, 1, 10) > 0) agent.listener->accept();
+  }
+  EXPECT_EQ(lost.get(), "the launcher's agent is gone");
+}
+
 // The agent is busy: progress is shed, but the last words go out before the worker ends.
 TEST(AgentLink, LastWordsWaitForABusyAgent) {
   TestAgent agent;
-  auto link = std::make_unique<AgentLink>(AgentLinkOptions{.path = agent.listener.path(), .job = kJob});
+  auto link = std::make_unique<AgentLink>(AgentLinkOptions{.path = agent.listener->path(), .job = kJob});
   PacketChannel channel = agent.accept();
   while (link->num_shed() == 0) link->progress({.count = 1});
   link->farewell({.status = Status::failed, .cause = Cause::io, .what = "the disk is full"});
@@ -182,7 +236,7 @@ TEST(AgentLink, LastWordsWaitForABusyAgent) {
 TEST(AgentLink, ItsThreadIsSaidWhereItRuns) {
   TestAgent agent;
   std::promise<std::thread::id> thread;
-  const AgentLink link({.path = agent.listener.path(), .job = kJob, .on_thread = [&] {
+  const AgentLink link({.path = agent.listener->path(), .job = kJob, .on_thread = [&] {
                           thread.set_value(std::this_thread::get_id());
                         }});
   EXPECT_NE(thread.get_future().get(), std::this_thread::get_id());
@@ -202,7 +256,7 @@ TEST(AgentLink, ItsThreadBlocksAllSignals) {
   };
   TestAgent agent;
   const int before = threads_that_block();
-  const AgentLink link({.path = agent.listener.path(), .job = kJob});
+  const AgentLink link({.path = agent.listener->path(), .job = kJob});
   EXPECT_EQ(threads_that_block(), before + 1);
 }
 

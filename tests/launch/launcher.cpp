@@ -54,6 +54,7 @@ Launcher::Launcher(const LauncherOptions& options) {
     for (int number = 1; number < SIGRTMIN; ++number) std::signal(number, SIG_DFL);
     if (options.ignored != 0) std::signal(options.ignored, SIG_IGN);
     dup2(output[1], STDOUT_FILENO);
+    if (options.has_agents) dup2(report[1], STDERR_FILENO);  // which agents write to
     for (const int fd : {output[0], output[1], report[0]}) close(fd);
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what this process was given is not for ranks
     _exit(run(options, report[1]));
@@ -77,6 +78,7 @@ int Launcher::run(const LauncherOptions& given, int report) const {
   options.environment = {"KEPT=yes", "RANK=77", "ATHANOR_SHM_FD=77", "ATHANOR_CONTROL=none", "PATH=/usr/bin"};
   options.environment.insert(options.environment.end(), given.environment.begin(), given.environment.end());
   options.master_command = {built("tests/launch_worker"), "master"};
+  if (given.has_agents) options.agent_command = {built("tests/launch_worker"), "agent"};
   options.grace_ms = given.grace_ms;
   options.max_restarts = given.max_restarts;
   options.min_ranks = given.min_ranks;
@@ -127,6 +129,10 @@ void Launcher::wait_for_line(const std::string& line) {
 void Launcher::wait_for_text(const std::string& expected) {
   read_until(report_, expected, text);
   if (!text.ends_with(expected)) throw std::runtime_error("the launcher wrote " + text + ", not " + expected);
+}
+
+int Launcher::num_sockets() const {
+  return entries(runtime_folder_);
 }
 
 void Launcher::finish() {

@@ -27,6 +27,7 @@ struct LauncherOptions {
   std::string run_folder{};
   int first_rank = 0, world_size = 0;
   bool terminal = false;
+  bool has_agents = false;  // in processes of their own, started again where they are gone
   int64_t stopped_ms = 600'000;
   std::string system_root{};
   HangAction hang = HangAction::warn;
@@ -48,6 +49,7 @@ class Launcher {
   // Waits for the end. `out` is the rest of rank 0's standard output, `text` what the launcher wrote, then its result,
   // "RESULT rank: message HINT hint" with the details below it, and what it left behind, "LEFT 0 descriptors, 0 children, 0 sockets".
   void finish();
+  int num_sockets() const;  // that are there now
 
   std::string out, text;
   int exit_code = -1;

@@ -267,7 +267,9 @@ TEST_F(Operator, TheMasterIsKilledAndStopped) {
   // A rank dies while nobody decides.
   for (const int signal : {SIGKILL, SIGSTOP}) {
     const JobStatus now = status_of(kRanks);
-    kill(master_of(launcher.pid()), signal);
+    pid_t master = -1;  // which kill() would take for all processes
+    wait_until([&] { return (master = master_of(launcher.pid())) > 0; });
+    kill(master, signal);
     kill(static_cast<pid_t>(now.ranks[2].pid), SIGKILL);
     wait_until([&] { return status().generation > now.generation; });
     status_of(kRanks);

@@ -183,6 +183,7 @@ class RecoveringRank {
                   .in_place = in_place});
     die_at("begun");
     follow(offer, state);
+    const int64_t every = text_of("TEST_EVENT_STEPS").empty() ? 0 : std::stoi(text_of("TEST_EVENT_STEPS"));
     while (state.step < steps_) {
       int64_t stop = stop_ != 0 ? 1 : 0;
       world_->all_reduce(&stop, 1, Dtype::i64, "step").wait();
@@ -195,6 +196,8 @@ class RecoveringRank {
                        .count = state.step,
                        .busy_ns = busy_ns_,
                        .waited_ns = waited_ns_});
+      if (every > 0 && rank_ == 0 && state.step % every == 0)
+        link_->event({{.event = "checkpoint", .step = state.step}});
       die_at(std::to_string(state.step));
       fail_at(state.step);
     }

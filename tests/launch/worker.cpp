@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 extern "C" {  // glibc 2.36 forgot it
@@ -20,6 +21,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/comm/shm/shm.h"
 #include "athanor/control/agent_link.h"
 #include "athanor/launch/environment.h"
+#include "athanor/launch/keeper/agent_process.h"
 #include "athanor/launch/master/master_process.h"
 #include "recovering_worker.h"
 
@@ -107,6 +109,16 @@ int run(int argc, char** argv) {
   const int victim = argc > 2 ? std::atoi(argv[2]) : -1, code = argc > 3 ? std::atoi(argv[3]) : 0;
   if (mode == "master") {
     serve_master(PacketChannel(Descriptor(victim)));
+    return 0;
+  }
+  if (mode == "agent") {
+    signal(SIGPIPE, SIG_IGN);
+    AgentProcessOptions options;
+    options.write = [](std::string_view bytes) {
+      if (write(STDERR_FILENO, bytes.data(), bytes.size()) < 0) _exit(99);
+    };
+    for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
+    serve_agent(PacketChannel(Descriptor(victim)), options);
     return 0;
   }
   const RankEnvironment place = parse_rank_environment([](const char* name) { return std::getenv(name); });

@@ -82,9 +82,11 @@ namespace run {}
 namespace verify {}
 namespace launch {
 namespace diagnosis {}
+namespace keeper {}
 namespace master {}
 namespace output {}
 using namespace diagnosis;
+using namespace keeper;
 using namespace master;
 using namespace output;
 }  // namespace launch

@@ -79,8 +79,14 @@ std::map<int, pid_t> ranks_of(pid_t launcher) {
   return ranks;
 }
 
-pid_t master_of(pid_t launcher) {
+pid_t agent_of(pid_t launcher) {
   for (const pid_t pid : children_of(launcher))
+    if (command_line_of(pid).find(" launch-agent ") != std::string::npos) return pid;
+  return -1;
+}
+
+pid_t master_of(pid_t launcher) {
+  for (const pid_t pid : children_of(agent_of(launcher)))
     if (command_line_of(pid).find(" launch-master ") != std::string::npos) return pid;
   return -1;
 }

@@ -22,6 +22,7 @@ std::string environment_of(pid_t pid);
 std::string command_line_of(pid_t pid);  // "athanor train run.toml", cut after 120 bytes
 // The ranks of a launcher by their number, as their environment says.
 std::map<int, pid_t> ranks_of(pid_t launcher);
-pid_t master_of(pid_t launcher);  // -1: it has none now
+pid_t agent_of(pid_t launcher);   // -1: it has none now
+pid_t master_of(pid_t launcher);  // likewise
 
 }  // namespace athanor::chaos

@@ -9,9 +9,11 @@
 //   link.farewell({.status = Status::finished});
 //
 // Connects and says Hello when it is made. A thread of its own, in which all signals are blocked, receives; the callbacks
-// run on it. If the connection breaks, on_lost is told once why, next() returns none, and what is said goes nowhere; a
-// run should then save and end. So it is if the agent has had no pulse (control/pulse.h) for silence_ms. Errors: IoError if nobody listens at `path`; Error if it is another user's. Thread rule:
-// any thread; next() by one at a time, not from a callback.
+// run on it. If the connection breaks, it connects again: another agent may have taken over the socket, and is told what the one
+// before it has not taken. Where nobody listens any more, or the agent has had no pulse (control/pulse.h) for silence_ms, all
+// is over: on_lost is told once why, next() returns none, and what is said goes nowhere; a run should then save and end.
+// No call but next() ever waits for an agent. Errors: IoError if nobody listens at `path`; Error if it is another user's.
+// Thread rule: any thread; next() by one at a time, not from a callback.
 #pragma once
 
 #include <condition_variable>
@@ -58,7 +60,7 @@ struct WorldOffer {
 class AgentLink {
  public:
   explicit AgentLink(AgentLinkOptions options);
-  ~AgentLink();  // gives what was said a second to go out
+  ~AgentLink();  // gives what was said for certain a second to go out
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
@@ -71,7 +73,7 @@ class AgentLink {
   void event(const Event& event) { say(event, Delivery::certain); }
   void farewell(const Farewell& farewell) { say(farewell, Delivery::certain); }
   // `files`: the descriptor that goes with it, which stays the caller's.
-  void persist(const Persist& persist, int files) { say(persist, Delivery::certain, {&files, 1}); }
+  void persist(const Persist& persist, int files);
   // What became of it, each once, in order. None: nothing new; after a wait: the connection is lost.
   std::optional<Persisted> take_persisted(bool wait = false);
 
@@ -79,9 +81,18 @@ class AgentLink {
   uint64_t num_shed() const;          // progress that the agent did not take in time
 
  private:
-  void say(const WorkerMessage& message, Delivery delivery, std::span<const int> descriptors = {});
-  void receive_all();  // the thread
+  struct Order {
+    Persist persist;
+    Descriptor files;
+  };
+  void say(const WorkerMessage& message, Delivery delivery);
+  void send_order(const Order& order);
+  void stay_connected();  // the thread
+  bool receive_all();     // until the connection breaks; false: this process leaves
+  bool connect_again();
   void take(Packet packet);
+  void welcome(const Welcome& welcome);
+  bool may_leave() const;
   void listen_to_pulse(int64_t elapsed_ns);
   void lose(const std::string& why);
 
@@ -90,14 +101,18 @@ class AgentLink {
   std::condition_variable changed_;
   PacketChannel channel_;
   std::optional<WorldOffer> offer_;  // the newest that next() has not returned
+  std::deque<Order> orders_;         // that no agent has answered: the next one is told again
   std::deque<Persisted> persisted_;  // that nobody has taken
   std::string ended_;
+  std::deque<std::string> said_;  // for certain, the newest
+  int64_t num_said_ = 0;
+  bool holds_ = false;  // what is said, until the next agent tells what the one before it has taken
+  int num_tries_ = 0;   // to connect, since an agent has welcomed this process
+  uint64_t num_shed_ = 0;
   bool lost_ = false;
-  bool leaving_ = false;
-  std::optional<PulseReader> pulse_;  // of the agent, once it is known; of the thread
-  uint64_t last_beat_ = 0;
-  int64_t silent_ns_ = 0;
-  Descriptor wake_;  // an eventfd: there is something to send, or the end
+  int64_t leave_at_ns_ = 0;          // not later; 0: it does not leave
+  std::optional<PulseWatch> pulse_;  // of the agent, once it is known; of the thread
+  Descriptor wake_;                  // an eventfd: there is something to send, or the end
   std::thread thread_;
 };
 

@@ -10,7 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "athanor/base/error.h"
+#include "athanor/base/check.h"
+#include "athanor/base/file.h"
 
 namespace athanor::control {
 namespace {
@@ -91,6 +92,11 @@ Listener::Listener(const ListenerOptions& options) : user_(options.user) {
   unlink(unready.c_str());
   rmdir(folder_.c_str());
   fail_listening(fmt::format("cannot listen at '{}'", path_), code);
+}
+
+Listener::Listener(Descriptor socket, const std::string& path, uid_t user)
+    : user_(user), folder_(parent_folder(path)), path_(path), socket_(std::move(socket)) {
+  check(!folder_.empty(), "control socket: got '{}', expected a path", path);
 }
 
 Listener::~Listener() {

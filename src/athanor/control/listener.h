@@ -30,6 +30,8 @@ struct ListenerOptions {
 class Listener {
  public:
   explicit Listener(const ListenerOptions& options);
+  // Goes on with the socket of a process that is gone, which is at `path`.
+  Listener(Descriptor socket, const std::string& path, uid_t user = geteuid());
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

@@ -57,6 +57,7 @@ class Fields {
     if (found == json_.end()) refuse(key, "is missing");
     return *found;
   }
+  bool has(const char* key) const { return json_.contains(key); }
   bool flag(const char* key) const {
     const Json& value = at(key);
     if (!value.is_boolean()) refuse(key, fmt::format("got {}, expected true or false", value.type_name()));

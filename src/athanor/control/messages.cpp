@@ -58,7 +58,8 @@ Json to_json(const Farewell& m) {
 }
 Json to_json(const Persist& m) {
   return {{"message", "persist"},         {"generation", m.generation}, {"step", m.step},
-          {"files_bytes", m.files_bytes}, {"path", cut(m.path)},        {"metrics", cut(m.metrics)}};
+          {"files_bytes", m.files_bytes}, {"path", cut(m.path)},        {"metrics", cut(m.metrics)},
+          {"repeated", m.repeated}};
 }
 Json to_json(const Meet& m) {
   return {{"message", "meet"},      {"generation", m.generation},
@@ -75,6 +76,9 @@ Json to_json(const Persisted& m) {
 }
 Json to_json(const End& m) {
   return {{"message", "end"}, {"why", cut(m.why)}};
+}
+Json to_json(const Welcome& m) {
+  return {{"message", "welcome"}, {"taken", m.taken}};
 }
 
 Hello read_hello(const Fields& fields) {
@@ -109,27 +113,7 @@ Meet read_meet(const Fields& fields) {
   return meet;
 }
 
-}  // namespace
-
-std::string_view name_of(ProgressKind kind) {
-  return kKinds.at(static_cast<size_t>(kind));
-}
-std::string_view name_of(Status status) {
-  return kStatuses.at(static_cast<size_t>(status));
-}
-std::string_view name_of(Cause cause) {
-  return kCauses.at(static_cast<size_t>(cause));
-}
-
-std::string encode(const WorkerMessage& message) {
-  return std::visit([](const auto& m) { return print(to_json(m)); }, message);
-}
-std::string encode(const AgentMessage& message) {
-  return std::visit([](const auto& m) { return print(to_json(m)); }, message);
-}
-
-WorkerMessage decode_worker_message(std::string_view text) {
-  const Fields fields(text);
+WorkerMessage read_worker_message(const Fields& fields) {
   const std::string& name = fields.name();
   if (name == "hello") return read_hello(fields);
   if (name == "ready")
@@ -149,7 +133,8 @@ WorkerMessage decode_worker_message(std::string_view text) {
                    .step = fields.number("step", 0, kMost),
                    .files_bytes = fields.number("files_bytes", 0, kMost),
                    .path = fields.text("path"),
-                   .metrics = fields.text("metrics")};
+                   .metrics = fields.text("metrics"),
+                   .repeated = fields.flag("repeated")};
   if (name == "progress")
     return Progress{.generation = fields.number("generation", 0, kMost),
                     .step = fields.number("step", 0, kMost),
@@ -173,6 +158,36 @@ WorkerMessage decode_worker_message(std::string_view text) {
   fields.refuse("message", "which no worker sends");
 }
 
+}  // namespace
+
+std::string_view name_of(ProgressKind kind) {
+  return kKinds.at(static_cast<size_t>(kind));
+}
+std::string_view name_of(Status status) {
+  return kStatuses.at(static_cast<size_t>(status));
+}
+std::string_view name_of(Cause cause) {
+  return kCauses.at(static_cast<size_t>(cause));
+}
+
+std::string encode(const WorkerMessage& message, int64_t number) {
+  Json json = std::visit([](const auto& m) { return to_json(m); }, message);
+  if (number > 0) json["number"] = number;
+  return print(json);
+}
+std::string encode(const AgentMessage& message) {
+  return std::visit([](const auto& m) { return print(to_json(m)); }, message);
+}
+
+WorkerMessage decode_worker_message(std::string_view text) {
+  return read_worker_message(Fields(text));
+}
+
+NumberedMessage decode_numbered_message(std::string_view text) {
+  const Fields fields(text);
+  return {read_worker_message(fields), fields.has("number") ? fields.number("number", 1, kMost) : 0};
+}
+
 AgentMessage decode_agent_message(std::string_view text) {
   const Fields fields(text);
   const std::string& name = fields.name();
@@ -182,6 +197,7 @@ AgentMessage decode_agent_message(std::string_view text) {
     return Persisted{
         .step = fields.number("step", 0, kMost), .path = fields.text("path"), .error = fields.text("error")};
   if (name == "end") return End{.why = fields.text("why")};
+  if (name == "welcome") return Welcome{.taken = fields.number("taken", 0, kMost)};
   fields.refuse("message", "which no agent sends");
 }
 

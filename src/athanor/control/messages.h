@@ -4,8 +4,9 @@
 //   const WorkerMessage message = decode_worker_message(packet.text);
 //   if (const auto* ready = std::get_if<Ready>(&message)) { ... }
 //
-// A worker says Hello, then Ready, and waits for Meet: its rank in a generation, with the descriptors of shared memory
-// that belong to it. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text
+// A worker says Hello, is told Welcome, says Ready, and waits for Meet: its rank in a generation, with the descriptors of shared
+// memory that belong to it. What it says for certain has numbers, so that another agent can be told what the one before it has
+// not taken. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text
 // from outside: Error names the message and the field if one is missing, has a wrong type, is out of range or too long,
 // or if the message is unknown. Fields that are not known are ignored, so that versions may differ. Thread rule: pure.
 #pragma once
@@ -66,6 +67,7 @@ struct Persist {
   int64_t generation = 0, step = 0;
   int64_t files_bytes = 0;
   std::string path{}, metrics{};
+  bool repeated = false;  // to another agent: the one before may have written it and told nobody
   bool operator==(const Persist&) const = default;
 };
 
@@ -145,12 +147,24 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell, Persist>;
-using AgentMessage = std::variant<Meet, Stop, End, Persisted>;
+// The answer to Hello. `taken`: the number of the last message of this worker that its agent, or one before it, has taken.
+struct Welcome {
+  int64_t taken = 0;
+  bool operator==(const Welcome&) const = default;
+};
 
-std::string encode(const WorkerMessage& message);
+using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell, Persist>;
+using AgentMessage = std::variant<Meet, Stop, End, Persisted, Welcome>;
+
+struct NumberedMessage {
+  WorkerMessage message{};
+  int64_t number = 0;  // from 1; 0: it has none
+};
+
+std::string encode(const WorkerMessage& message, int64_t number = 0);
 std::string encode(const AgentMessage& message);
 WorkerMessage decode_worker_message(std::string_view text);
+NumberedMessage decode_numbered_message(std::string_view text);
 AgentMessage decode_agent_message(std::string_view text);
 
 std::string_view name_of(ProgressKind kind);

@@ -138,7 +138,7 @@ void PacketChannel::flush() {
   }
 }
 
-std::optional<Packet> PacketChannel::receive() {
+std::optional<Packet> PacketChannel::receive(Take take) {
   if (closed()) return std::nullopt;
   Packet packet;
   packet.text.resize(kPacketBytes);
@@ -152,7 +152,7 @@ std::optional<Packet> PacketChannel::receive() {
     header.msg_iovlen = 1;
     header.msg_control = beside.bytes.data();
     header.msg_controllen = beside.bytes.size();
-    length = recvmsg(fd(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    length = recvmsg(fd(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | (take == Take::look ? MSG_PEEK : 0));
     if (length >= 0) break;
     if (errno == EAGAIN) return std::nullopt;
     // ECONNRESET is told once, of a peer that closed without reading all; what it had sent comes after.

@@ -32,6 +32,7 @@ constexpr size_t kMostUnsent = 256;  // packets kept for a peer that does not re
 
 enum class Delivery { certain, droppable };
 enum class Sent { now, kept, shed, lost };  // lost: the other end is gone
+enum class Take { out, look };              // look: the packet stays the next one, for whoever reads then
 
 struct Packet {
   std::string text;
@@ -50,7 +51,7 @@ class PacketChannel {
             Delivery delivery = Delivery::certain);
   bool has_unsent() const { return !unsent_.empty(); }
   void flush();
-  std::optional<Packet> receive();
+  std::optional<Packet> receive(Take take = Take::out);
 
   int fd() const { return socket_.get(); }  // -1 once closed
   bool closed() const { return socket_.get() < 0; }

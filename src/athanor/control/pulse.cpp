@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -18,6 +19,13 @@ std::atomic<uint64_t>& PulseReader::counter() const {
 
 uint64_t PulseReader::count() const {
   return counter().load(std::memory_order_relaxed);
+}
+
+int64_t PulseWatch::listen(int64_t elapsed_ns) {
+  constexpr int64_t kLongestNs = int64_t{2'000'000} * kBeatMs;
+  const uint64_t beat = reader_.count();
+  silent_ns_ = beat == std::exchange(last_, beat) ? silent_ns_ + std::min(elapsed_ns, kLongestNs) : 0;
+  return silent_ns_;
 }
 
 Pulse::Pulse() : Pulse(Descriptor(create_shared_memory("athanor pulse", kSharedUnit))) {}

@@ -4,6 +4,8 @@
 //   Pulse pulse;                                            // the agent's; pulse.fd() goes to its workers
 //   const PulseReader reader(fd);
 //   const bool is_silent = reader.count() == before;        // no beat since then
+//   PulseWatch watch(fd);
+//   const int64_t silent_ns = watch.listen(elapsed_ns);     // from time to time
 //
 // Errors: IoError with the system's reason. Thread rule: any thread.
 #pragma once
@@ -34,16 +36,31 @@ class PulseReader {
   std::shared_ptr<std::byte> memory_;
 };
 
+// For how long there has been no beat.
+class PulseWatch {
+ public:
+  explicit PulseWatch(int fd) : reader_(fd), last_(reader_.count()) {}  // the descriptor stays the caller's
+  // `elapsed_ns`: since the last call. What took much longer than it should was a time in which this process was stopped,
+  // and maybe the other one, too: it hardly counts.
+  int64_t listen(int64_t elapsed_ns);
+  void forgive() { silent_ns_ = 0; }
+
+ private:
+  PulseReader reader_;
+  uint64_t last_;
+  int64_t silent_ns_ = 0;
+};
+
 class Pulse : public PulseReader {
  public:
   Pulse();
+  explicit Pulse(Descriptor fd);  // goes on with that of a process that is gone
   ~Pulse();
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
   int fd() const { return fd_.get(); }
 
  private:
-  explicit Pulse(Descriptor fd);
   void beat();
 
   Descriptor fd_;

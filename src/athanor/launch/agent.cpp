@@ -2,16 +2,16 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/random.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <limits>
 #include <utility>
 
 #include "athanor/base/check.h"
 #include "athanor/launch/agent_loop.h"
+#include "athanor/launch/job_number.h"
+#include "athanor/launch/keeper/keeper.h"
 
 namespace athanor::launch {
 namespace {
@@ -19,13 +19,10 @@ namespace {
 constexpr int64_t kTickNs = 100'000'000, kHardwareNs = 10'000'000'000;
 constexpr int kPacketsATurn = 256;  // of one worker, so that the others have theirs
 
-std::string random_job() {
-  std::array<unsigned char, kJobDigits / 2> bytes{};
-  check(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-        "launch: no random bytes");
-  std::string digits;
-  for (const unsigned char byte : bytes) digits += fmt::format("{:02x}", byte);
-  return digits;
+JobPlace place_of(const KeeperLine* keeper) {
+  JobPlace place = this_place();
+  if (keeper != nullptr) place.pid = keeper->given.keeper;
+  return place;
 }
 
 HangWatchOptions hang_limits(int64_t step_ms) {
@@ -36,12 +33,14 @@ HangWatchOptions hang_limits(int64_t step_ms) {
 
 }  // namespace
 
-AgentLoop::AgentLoop(const LaunchOptions& options)
+AgentLoop::AgentLoop(const LaunchOptions& options, KeeperLine* keeper)
     : options_(options),
+      keeper_(keeper),
       control_(options.control && (options.world_size == 0 || options.world_size == options.num_ranks)),
+      notes_(keeper == nullptr ? keeper::create_agent_notes() : std::move(keeper->notes)),
       writer_(options.write),
       output_(options.num_ranks, [this](std::string_view bytes) { writer_.add(bytes); }),
-      record_(*options.env, this_place(), [this](const std::string& why) { act(Say{why}); }),
+      record_(*options.env, place_of(keeper), [this](const std::string& why) { act(Say{why}); }),
       master_(master_options()),
       saver_(*options.env),
       processes_(output_),
@@ -49,8 +48,10 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
       hangs_(hang_limits(options.hang_ms)),
       hardware_(options.system_root),
       memory_kills_(options.system_root) {
-  if (control_) {
-    job_ = random_job();
+  if (keeper_ != nullptr) {
+    adopt();
+  } else if (control_) {
+    job_ = random_job_number();
     pulse_.emplace();
     desk_.emplace(ListenerOptions{.runtime_folder = options.runtime_folder});
   } else {
@@ -61,7 +62,10 @@ AgentLoop::AgentLoop(const LaunchOptions& options)
 
 // Where workers arrive is made first: in its folder lies the journal.
 MasterFrontOptions AgentLoop::master_options() {
-  if (control_) reception_.emplace(ListenerOptions{.runtime_folder = options_.runtime_folder});
+  if (keeper_ != nullptr)
+    reception_.emplace(std::move(keeper_->socket), keeper_->given.socket);
+  else if (control_)
+    reception_.emplace(ListenerOptions{.runtime_folder = options_.runtime_folder});
   return {.master = {.num_ranks = options_.num_ranks,
                      .first_rank = options_.first_rank,
                      .max_restarts = control_ ? options_.max_restarts : 0,
@@ -73,13 +77,16 @@ MasterFrontOptions AgentLoop::master_options() {
           .environment = options_.environment,
           .folder = control_ ? reception_->folder() : "",
           .signal_mask = signals_.before(),
+          .takes_up = keeper_ == nullptr ? std::nullopt : std::optional(notes_.done()),
           .while_waiting = [this] { read_output(); },
           .on_replaced = [this](const std::string& why) { tell_replaced(why); }};
 }
 
 LaunchResult AgentLoop::run() {
   master_.start(now_ns());
+  if (keeper_ != nullptr) go_on_where_left();
   act();
+  if (keeper_ != nullptr) tell_takeover();
   while (!master_.done()) {
     wait_for_something();
     const int64_t now = now_ns();
@@ -103,6 +110,7 @@ void AgentLoop::wait_for_something() {
   if (desk_) desk_->add_polled(polled);
   polled.push_back({saver_.fd(), POLLIN, 0});
   master_.add_polled(polled);
+  if (keeper_ != nullptr) polled.push_back({keeper_->fd(), POLLIN, 0});
   int64_t timeout_ns = std::min(master_.next_tick_ns(), record_.next_ns());
   if (timeout_ns != kNeverNs) timeout_ns = std::max<int64_t>(timeout_ns - now_ns(), 0);
   if (output_.holds()) timeout_ns = std::min(timeout_ns, kTickNs);
@@ -111,6 +119,7 @@ void AgentLoop::wait_for_something() {
        timeout_ns == kNeverNs ? -1 : static_cast<int>(timeout_ns / 1'000'000 + 1));
   const int64_t seen_ns = now_ns();
   if (polled[0].revents != 0) take_signals();
+  if (keeper_ != nullptr) take_keeper();
   take_arrivals();
   for (size_t i = 0; i < workers.size(); ++i) {
     const pollfd* of = &polled[1 + 3 * i];
@@ -127,16 +136,23 @@ void AgentLoop::wait_for_something() {
 
 void AgentLoop::take_signals() {
   while (const int number = signals_.take()) {
+    if (number == SIGTSTP && keeper_ != nullptr) continue;  // the keeper is asked that
     if (number == SIGTSTP) {
       processes_.signal_all(SIGSTOP);
       raise(SIGSTOP);
       processes_.signal_all(SIGCONT);
       continue;
     }
-    const StopMeaning meaning = requests_.take(number, options_.clock());
-    if (meaning == StopMeaning::again) saver_.give_up();
-    if (meaning != StopMeaning::same) master_.stop(number, meaning == StopMeaning::again, now_ns());
+    take_stop(number, options_.clock());
   }
+}
+
+void AgentLoop::take_stop(int number, int64_t at_ns) {
+  const StopMeaning meaning = requests_.take(number, at_ns);
+  if (meaning == StopMeaning::first && master_.stop_signal() != 0)
+    return;  // an agent before this one took it
+  if (meaning == StopMeaning::again) saver_.give_up();
+  if (meaning != StopMeaning::same) master_.stop(number, meaning == StopMeaning::again, now_ns());
 }
 
 void AgentLoop::take_arrivals() {
@@ -149,10 +165,29 @@ void AgentLoop::take_arrivals() {
       master_.refused(*worker, arrival.error, now_ns());
     } else if (arrival.hello.job == job_ && arrival.hello.worker == *worker) {
       one->channel = std::move(arrival.channel);
+      welcome(*worker);
       master_.hello(*worker, now_ns());
       take_packets(*worker, kPacketsATurn);
     }
   }
+}
+
+// Who comes from another agent may not have had what that one sent.
+void AgentLoop::welcome(int worker) {
+  send(worker, control::Welcome{notes_.taken(worker)});
+  for (const AgentMessage& message : std::exchange(processes_.find(worker)->unsent, {}))
+    send(worker, message);
+  if (!newest_ || master_.begun_generation() >= newest_->generation) return;
+  for (size_t rank = 0; rank < newest_->members.size(); ++rank)
+    if (newest_->members[rank].worker == worker) send_meet(rank);
+}
+
+// It waited for a world that another agent has formed: it is told of it in welcome().
+bool AgentLoop::is_met_already(int worker, const WorkerMessage& message) const {
+  const auto* ready = std::get_if<Ready>(&message);
+  return ready != nullptr && newest_ && ready->generation < newest_->generation &&
+         std::any_of(newest_->members.begin(), newest_->members.end(),
+                     [&](const FormWorld::Member& member) { return member.worker == worker; });
 }
 
 void AgentLoop::take_packets(int worker, int most) {
@@ -163,7 +198,10 @@ void AgentLoop::take_packets(int worker, int most) {
       const auto packet = channel->receive();
       if (channel->closed()) channel.reset();
       if (!packet) return;
-      take_message(worker, *packet);
+      const control::NumberedMessage said = control::decode_numbered_message(packet->text);
+      if (said.number > 0 && said.number <= notes_.taken(worker)) continue;
+      take_message(worker, said.message, packet->descriptors);
+      if (said.number > 0) notes_.taken(worker, said.number);
     }
   } catch (const Failure& error) {
     channel.reset();
@@ -171,11 +209,11 @@ void AgentLoop::take_packets(int worker, int most) {
   }
 }
 
-void AgentLoop::take_message(int worker, const control::Packet& packet) {
-  const WorkerMessage message = decode_worker_message(packet.text);
+void AgentLoop::take_message(int worker, const WorkerMessage& message,
+                             const std::vector<control::Descriptor>& descriptors) {
   const int64_t now = now_ns();
   if (const auto* persist = std::get_if<control::Persist>(&message))  // nothing is decided by it
-    return start_save(*persist, packet.descriptors);
+    return start_save(*persist, descriptors);
   if (const auto* event = std::get_if<Event>(&message)) {  // nothing is decided by it
     JobEvent told = event->what;
     told.generation = master_.generation();
@@ -184,10 +222,12 @@ void AgentLoop::take_message(int worker, const control::Packet& packet) {
   if (const auto* progress = std::get_if<Progress>(&message)) take_progress(worker, *progress, now);
   const auto* begun = std::get_if<Begun>(&message);
   if (begun != nullptr && begun->in_place) keep_slots_of_last(begun->generation);
-  if (!std::holds_alternative<Hello>(message)) master_.said(worker, message, now);
+  if (!std::holds_alternative<Hello>(message) && !is_met_already(worker, message))
+    master_.said(worker, message, now);
   if (begun != nullptr) {
     act();
     record_.begun(begun->run_folder);
+    if (keeper_ != nullptr) keeper_->tell(BegunIn{begun->run_folder});
     newest_step_ = begun->step;
     hangs_.segment_begins();
     if (begun->generation == master_.generation()) slow_.segment_begins(processes_.find(worker)->rank);
@@ -229,6 +269,7 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   const RankEnd end = end_of(worker, seen_ns);
   master_.exited(worker, end, now_ns());
   act();  // the others are told before anything else is looked at
+  if (keeper_ != nullptr) keeper_->tell(RankEnded{worker});
   tell_killed(worker, rank, end.how);
 }
 
@@ -249,8 +290,8 @@ void AgentLoop::tell_replaced(const std::string& why) {
 
 LaunchResult AgentLoop::conclude() {
   std::optional<int> blamed;
-  if (!memories_.empty())
-    if (const auto failure = memories_.rbegin()->second.segment.failure()) blamed = failure->rank;
+  if (GenerationMemory* memory = newest_memory())
+    if (const auto failure = memory->segment.failure()) blamed = failure->rank;
   const Verdict verdict = master_.verdict(blamed);
   LaunchResult result = result_of(verdict, output_);
   tell_failure(verdict, result);
@@ -264,6 +305,9 @@ LaunchResult AgentLoop::conclude() {
 LaunchResult run_agent(const LaunchOptions& options) {
   check(options.num_ranks >= 1, "launch: {} ranks, expected at least 1", options.num_ranks);
   check(!options.command.empty(), "launch: no command");
+  const bool is_one_host = options.world_size == 0 || options.world_size == options.num_ranks;
+  if (options.control && is_one_host && !options.agent_command.empty() && !options.master_command.empty())
+    return run_with_agents(options);
   return AgentLoop(options).run();
 }
 

@@ -60,6 +60,9 @@ struct LaunchOptions {
   bool control = true;
   // A program that serves the job's master (master_process.h) at the descriptor whose number follows; empty: in this process.
   std::vector<std::string> master_command{};
+  // A program that is the job's agent (keeper/agent_process.h) at the descriptor whose number follows; empty: this process is.
+  // Only with a master_command, and not with several hosts.
+  std::vector<std::string> agent_command{};
   int max_restarts = 0;              // [launch] of the config (config/run_config.h)
   int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
   std::string runtime_folder;        // for the agent's sockets: $XDG_RUNTIME_DIR

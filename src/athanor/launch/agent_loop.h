@@ -1,7 +1,8 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
 // decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
-// agent_watch.cpp what becomes of ranks that are stopped, slow, or have ever more memory, agent_hangs.cpp of a job that
-// stands still, agent_failures.cpp what is said of ranks that failed, agent_saves.cpp has checkpoints written out of slots.
+// agent_adoption.cpp what it takes over from an agent that is gone and leaves to the next one, agent_watch.cpp what becomes of
+// ranks that are stopped, slow, or have ever more memory, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
+// is said of ranks that failed, agent_saves.cpp has checkpoints written out of slots.
 // Thread rule: one thread.
 #pragma once
 
@@ -25,6 +26,8 @@
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
+#include "athanor/launch/keeper/agent_notes.h"
+#include "athanor/launch/keeper/keeper_line.h"
 #include "athanor/launch/master/master_front.h"
 #include "athanor/launch/operator_desk.h"
 #include "athanor/launch/output/rank_output.h"
@@ -39,15 +42,20 @@ namespace athanor::launch {
 
 class AgentLoop {
  public:
-  explicit AgentLoop(const LaunchOptions& options);
+  // With a `keeper`, which outlives it, it is one of several agents of a job, one after the other (keeper/keeper.h).
+  explicit AgentLoop(const LaunchOptions& options, KeeperLine* keeper = nullptr);
   LaunchResult run();
 
  private:
   void wait_for_something();
   void take_signals();
+  void take_stop(int number, int64_t at_ns);
   void take_arrivals();
+  void welcome(int worker);
   void take_packets(int worker, int most);
-  void take_message(int worker, const control::Packet& packet);
+  void take_message(int worker, const WorkerMessage& message,
+                    const std::vector<control::Descriptor>& descriptors);
+  bool is_met_already(int worker, const WorkerMessage& message) const;
   void take_progress(int worker, const Progress& progress, int64_t now_ns);
   void take_ending(int worker, int64_t seen_ns);
   MasterFrontOptions master_options();
@@ -58,6 +66,8 @@ class AgentLoop {
   void act();
   void act(const StartWorker& start);
   void act(const FormWorld& form);
+  void send_meet(size_t rank);
+  GenerationMemory* newest_memory();
   void act(const BreakWorld& broken);
   void act(const LeaveWorld& left);
   void act(const ReleaseSlots& release);
@@ -72,6 +82,15 @@ class AgentLoop {
   void take_saves();
   void release_pins_of(int64_t generation);
   void end_saves();
+
+  // agent_adoption.cpp
+  void adopt();
+  void adopt_memories();
+  void go_on_where_left();
+  void tell_takeover();
+  void hold();
+  void take_keeper();
+  void pause();
 
   // agent_operator.cpp
   void take_requests();
@@ -107,7 +126,9 @@ class AgentLoop {
   LaunchResult conclude();
 
   const LaunchOptions& options_;
-  bool control_;  // else all is in the environment
+  KeeperLine* keeper_;  // null: this agent is the only one
+  bool control_;        // else all is in the environment
+  AgentNotes notes_;
   SignalsBlocked signals_;
   WriterThread writer_;
   RankOutput output_;
@@ -131,6 +152,9 @@ class AgentLoop {
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
   SlotSaver saver_;
+
+  std::optional<FormWorld> newest_;  // the world that was formed last
+  bool is_alone_ = false;            // the keeper is gone
   RankProcesses processes_;
   ProgressWatch watch_;
   HangWatch hangs_;

@@ -19,8 +19,10 @@ void AgentLoop::open_run(const std::string& run_folder) {
   record_.open(run_folder);
   if (run_folder_.empty()) run_folder_ = run_folder;
   JobPlace place = this_place();
+  if (keeper_ != nullptr) place.pid = keeper_->given.keeper;
   place.socket = desk_ ? desk_->path() : "";
   job_file_.take(run_folder, place);
+  hold();
 }
 
 void AgentLoop::take_requests() {

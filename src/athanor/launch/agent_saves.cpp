@@ -25,14 +25,17 @@ void AgentLoop::start_save(const control::Persist& persist,
   check(descriptors.size() == 1, "control message 'persist': came with {} descriptors, expected 1",
         descriptors.size());
   const auto found = memories_.find(persist.generation);
-  if (found == memories_.end()) return;  // of a world that is over: its slots are gone
+  if (found == memories_.end())
+    return send(
+        master_.worker_of(0),
+        control::Persisted{.step = persist.step, .path = persist.path, .error = "its slots are gone"});
   const auto size_bytes = static_cast<size_t>(persist.files_bytes);
   const auto files = map_shared_memory(std::max<size_t>(size_bytes, 1), descriptors.front().get());
   saver_.start({.path = persist.path,
                 .step = persist.step,
                 .files = unpack_files({reinterpret_cast<const char*>(files.get()), size_bytes}),
                 .sync_first = {persist.metrics}},
-               slots_of(found->second));
+               slots_of(found->second), persist.repeated);
 }
 
 // Whoever is rank 0 by now is told, also if another process had asked for it.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/base/shared_memory.h"
@@ -16,6 +17,9 @@ struct GenerationMemory {
   GenerationMemory(int size, int generation) : segment(size, GroupOptions{}.slot_bytes, generation) {
     for (int rank = 0; rank < size; ++rank) slots.emplace_back(create_shared_memory("athanor snapshot", 0));
   }
+  // That of an agent which is gone.
+  GenerationMemory(control::Descriptor memory, std::vector<control::Descriptor> slots_by_rank)
+      : segment(ShmSegment::adopt(memory.release())), slots(std::move(slots_by_rank)) {}
   int size() const { return static_cast<int>(slots.size()); }
 
   ShmSegment segment;

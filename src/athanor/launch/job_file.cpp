@@ -68,14 +68,24 @@ void JobFile::take(const std::string& run_folder, const JobPlace& place) {
     fail("'{}': another launcher trains this run{}", run_folder,
          other ? fmt::format(" (process {} on {})", other->pid, other->host) : "");
   }
+  path_ = path;
+  file_ = std::move(file);
+  write(place);
+}
+
+void JobFile::adopt(const std::string& path, Descriptor file, const JobPlace& place) {
+  path_ = path;
+  file_ = std::move(file);
+  write(place);
+}
+
+void JobFile::write(const JobPlace& place) {
   const std::string text =
       nlohmann::ordered_json({{"pid", place.pid}, {"host", place.host}, {"socket", place.socket}}).dump() +
       '\n';
-  if (ftruncate(file.get(), 0) != 0 ||
-      pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    throw_io_error("write", path, errno);
-  path_ = path;
-  file_ = std::move(file);
+  if (ftruncate(file_.get(), 0) != 0 ||
+      pwrite(file_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    throw_io_error("write", path_, errno);
 }
 
 std::optional<JobPlace> read_job_file(const std::string& run_folder) {

@@ -35,8 +35,15 @@ class JobFile {
 
   // Does nothing where the folder is not there yet, or if it has the file already.
   void take(const std::string& run_folder, const JobPlace& place);
+  // Goes on with the file at `path` of a launcher that is gone, whose lock `file` holds.
+  void adopt(const std::string& path, Descriptor file, const JobPlace& place);
+
+  const std::string& path() const { return path_; }  // "": it has none
+  int fd() const { return file_.get(); }
 
  private:
+  void write(const JobPlace& place);
+
   std::string path_;
   control::Descriptor file_;  // locked
 };

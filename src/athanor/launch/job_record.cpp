@@ -1,5 +1,7 @@
 #include "athanor/launch/job_record.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -52,8 +54,22 @@ void JobRecord::begun(const std::string& run_folder) {
 
 void JobRecord::add(const observe::RunEvent& event) {
   observe::RunEvent timed = event;
+  if (auto last = std::exchange(last_of_other_, std::nullopt)) {
+    last->time = event.time;
+    if (*last == event) return;
+  }
   timed.time = events_.add(event);
   incidents_.take(timed);
+}
+
+void JobRecord::go_on(const std::string& run_folder) {
+  begun(run_folder);
+  const auto events = observe::read_events(read(*env_, join_path(run_folder, observe::kEventsName)));
+  if (!events.empty()) last_of_other_ = events.back();
+  const auto start = std::find_if(events.rbegin(), events.rend(),
+                                  [](const observe::RunEvent& one) { return one.event == "start"; });
+  if (start == events.rend()) return;
+  for (auto event = std::prev(start.base()); event != events.end(); ++event) incidents_.take(*event);
 }
 
 std::string JobRecord::run_report() const {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "athanor/base/file.h"
@@ -35,6 +36,9 @@ class JobRecord {
   void open(const std::string& run_folder);   // the first one counts
   void begun(const std::string& run_folder);  // the same, and events go there
   void add(const observe::RunEvent& event);
+  // Where another process has written for this job, and is gone: what it wrote stands. It may have been killed just when it had
+  // written its last event: that one is known if it is the first to be added again.
+  void go_on(const std::string& run_folder);
 
   std::string begun_in() const { return has_begun_ ? run_folder_ : ""; }
   int64_t next_ns() const { return run_folder_.empty() ? kNeverNs : next_ns_; }
@@ -52,6 +56,7 @@ class JobRecord {
   std::function<void(const std::string&)> warn_;
   observe::EventLog events_;
   observe::Incidents incidents_;
+  std::optional<observe::RunEvent> last_of_other_;
   std::string run_folder_, found_;  // found_: the report.run.json that lay there
   int64_t next_ns_ = 0;
   bool has_begun_ = false, has_warned_ = false;

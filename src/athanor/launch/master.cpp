@@ -214,10 +214,18 @@ void Master::refused(int worker, const std::string& why, int64_t now_ns) {
 
 void Master::exited(int worker, const RankEnd& end, int64_t now_ns) {
   Process& process = processes_.at(worker);
+  if (!process.lives()) return;  // another agent tells it again
   const Stage before = std::exchange(process.stage, Stage::ended);
   process.end = end;
   process.kill_at_ns = kNeverNs;
-  if (before != Stage::leaving) end.good() ? take_good_end(worker, now_ns) : take_failure(worker, now_ns);
+  if (end.exit_code < 0 && end.signal_number == 0 && process.farewell) {  // nobody knows, but it has said
+    const control::Status said = process.farewell->status;
+    process.end.exit_code = said == control::Status::finished      ? 0
+                            : said == control::Status::interrupted ? kInterruptedExitCode
+                                                                   : 1;
+  }
+  if (before != Stage::leaving)
+    process.end.good() ? take_good_end(worker, now_ns) : take_failure(worker, now_ns);
   do_next(now_ns);
 }
 

@@ -71,10 +71,12 @@ class Master {
   // `blamed`: the rank that the ranks' group blames for its failure.
   Verdict verdict(std::optional<int> blamed) const;
 
-  int64_t generation() const { return generation_; }  // -1: none was formed
+  int64_t generation() const { return generation_; }                  // -1: none was formed
+  int64_t begun_generation() const { return custody_.generation(); }  // -1: none has begun
   int size() const { return static_cast<int>(seats_.size()); }
   int64_t step() const { return step_; }            // the last that is known to be committed; -1: none
   control::JobStatus status(int64_t now_ns) const;  // without the run's folder and the processes' numbers
+  int stop_signal() const { return stop_; }         // that asked to save and end; 0: none has
   int worker_of(int rank) const;                    // -1: nobody has this rank now
 
  private:

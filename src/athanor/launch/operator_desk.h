@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/control/listener.h"
@@ -26,8 +27,10 @@ constexpr size_t kMostOperators = 64;
 class OperatorDesk {
  public:
   explicit OperatorDesk(const control::ListenerOptions& options) : listener_(options) {}
+  OperatorDesk(control::Descriptor socket, const std::string& path) : listener_(std::move(socket), path) {}
 
   const std::string& path() const { return listener_.path(); }
+  int socket() const { return listener_.fd(); }
   void add_polled(std::vector<pollfd>& polled) const;
 
   struct Request {

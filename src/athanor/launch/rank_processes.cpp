@@ -16,13 +16,18 @@ RankProcesses::RankProcesses(RankOutput& output)
     : output_(&output), nowhere_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {}
 
 void RankProcesses::start(int worker, int rank, const WorkerCommand& command) {
+  adopt(worker, {rank, Worker(command)});
+}
+
+void RankProcesses::adopt(int worker, RankProcess process) {
+  const int rank = process.rank;
   for (auto entry = processes_.begin(); entry != processes_.end();) {
     const bool before = entry->second.rank == rank && !entry->second.process.running();
     if (before) read_output(entry->second);
     entry = before ? processes_.erase(entry) : std::next(entry);
   }
   output_->begin(rank, now_ns());
-  processes_.try_emplace(worker, RankProcess{rank, Worker(command)});
+  processes_.try_emplace(worker, std::move(process));
 }
 
 RankProcess* RankProcesses::find(int worker) {

@@ -14,9 +14,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "athanor/control/descriptor.h"
+#include "athanor/control/messages.h"
 #include "athanor/control/packet_channel.h"
 #include "athanor/launch/output/rank_output.h"
 #include "athanor/launch/worker.h"
@@ -27,6 +29,7 @@ struct RankProcess {
   int rank;
   Worker process;
   std::optional<control::PacketChannel> channel{};  // none before it says hello, and after it broke
+  std::vector<control::AgentMessage> unsent{};      // for when it has connected to this agent, too
 };
 
 class RankProcesses {
@@ -35,6 +38,7 @@ class RankProcesses {
 
   // IoError if it cannot be started.
   void start(int worker, int rank, const WorkerCommand& command);
+  void adopt(int worker, RankProcess process);          // that somebody else has started
   RankProcess* find(int worker);                        // null: there is none
   std::optional<int> worker_of(int64_t process) const;  // of those that run
   void signal_all(int number) const;

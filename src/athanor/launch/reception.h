@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/control/listener.h"
@@ -29,9 +30,11 @@ struct Arrival {
 class Reception {
  public:
   explicit Reception(const control::ListenerOptions& options) : listener_(options) {}
+  Reception(control::Descriptor socket, const std::string& path) : listener_(std::move(socket), path) {}
 
   const std::string& path() const { return listener_.path(); }
   const std::string& folder() const { return listener_.folder(); }
+  int socket() const { return listener_.fd(); }
   void add_polled(std::vector<pollfd>& polled) const;
   std::vector<Arrival> take();
 

@@ -78,7 +78,7 @@ std::string SlotSaver::persist(const PersistOrder& order, const std::vector<Memo
   }
 }
 
-void SlotSaver::start(const PersistOrder& order, const std::vector<int>& slots) {
+void SlotSaver::start(const PersistOrder& order, const std::vector<int>& slots, bool is_repeated) {
   if (is_busy()) {
     release_slots(slots);
     return tell({.step = order.step,
@@ -97,14 +97,15 @@ void SlotSaver::start(const PersistOrder& order, const std::vector<int>& slots) 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     step_ = order.step;
-    thread_ = std::thread([this, order, memories, locked] {
+    thread_ = std::thread([this, order, memories, locked, is_repeated] {
       setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)),
                   kNice);  // of the thread alone, in Linux
       bool is_told = false;
-      const std::string error = persist(order, memories, [&] {
+      std::string error = persist(order, memories, [&] {
         is_told = true;
         locked->set_value();
       });
+      if (is_repeated && env_.exists(order.path)) error = "";  // it has its name only when it is whole
       for (const Memory& memory : memories) release_pins({memory.bytes.get(), memory.size_bytes});
       if (!is_told) locked->set_value();
       {

@@ -36,8 +36,9 @@ class SlotSaver {
   SlotSaver(const SlotSaver&) = delete;
   SlotSaver& operator=(const SlotSaver&) = delete;
 
-  // Returns once the folder is locked, or cannot be. While another one is being written it is refused, by take().
-  void start(const PersistOrder& order, const std::vector<int>& slots);
+  // Returns once the folder is locked, or cannot be. While another one is being written it is refused, by take(). `is_repeated`:
+  // a process that has ended may have written it.
+  void start(const PersistOrder& order, const std::vector<int>& slots, bool is_repeated = false);
   bool is_busy() const { return thread_.joinable(); }
   int64_t step() const { return step_; }  // that is being written
   int fd() const { return wake_.get(); }  // readable: there is something to take

@@ -59,8 +59,8 @@ Worker::Worker(const WorkerCommand& command) {
   if (pid == 0) {
     // A terminal's Ctrl-C goes to the foreground group: the supervisor alone, which passes it on once.
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (command.dies_with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (command.dies_with_parent && getppid() != parent)
       _exit(127);  // check_library: a child of fork, whose launcher died before the line above
     dup2(null.get(), STDIN_FILENO);
     if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
@@ -101,20 +101,13 @@ void Worker::signal(int number) const {
 }
 
 void Worker::reap() {
-  siginfo_t info{};
-  while (waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_fd_.get()), &info, WEXITED) != 0 &&
-         errno == EINTR) {
-  }
-  if (info.si_code == CLD_EXITED) {
-    exit_code_ = info.si_status;
-  } else {
-    signal_number_ = info.si_status;
-  }
+  end_ = wait_for_end(process_fd_.get(), pid_);
   process_fd_.reset();
 }
 
 std::string Worker::ending() const {
-  return end_in_words({.exit_code = exit_code_, .signal_number = signal_number_});
+  if (end_.signal_number == 0 && end_.exit_code < 0) return "has ended: nobody knows how";
+  return end_in_words(end_);
 }
 
 }  // namespace athanor::launch

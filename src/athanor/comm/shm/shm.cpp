@@ -129,6 +129,34 @@ std::string death_of(const SlotArena& arena, int rank) {
 
 }  // namespace
 
+namespace {
+
+struct MappedSegment {
+  std::shared_ptr<void> memory;
+  SlotArena arena;
+};
+
+MappedSegment map_segment(int fd, const std::string& what) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) fail_io(what);
+  check(S_ISREG(status.st_mode) && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0,
+        "{}: not a segment made by this program's launcher", what);
+  const auto file_bytes = static_cast<size_t>(status.st_size);
+  check(file_bytes > 0, "{}: is empty", what);
+  size_t size_bytes = 0;  // of the file without regions and groups
+  {
+    const std::shared_ptr<void> header = map(fd, 0, 4096);
+    const SlotArena arena = SlotArena::attach(header.get(), file_bytes, what);
+    size_bytes = shm_segment_bytes(arena.size(), arena.slot_bytes());
+  }
+  check(size_bytes <= file_bytes, "{}: {} bytes, expected {}", what, file_bytes, size_bytes);
+  std::shared_ptr<void> memory = map(fd, 0, size_bytes);
+  const SlotArena arena = SlotArena::attach(memory.get(), size_bytes, what);
+  return {std::move(memory), arena};
+}
+
+}  // namespace
+
 size_t shm_segment_bytes(int size, size_t slot_bytes) {
   return SlotArena::bytes(size, slot_bytes) + GroupDirectory::bytes();
 }
@@ -143,6 +171,19 @@ ShmSegment::ShmSegment(int size, size_t slot_bytes, int generation) {
     throw;
   }
   arena_ = SlotArena::create(memory_.get(), size, slot_bytes, generation);
+}
+
+ShmSegment::ShmSegment(int fd, std::shared_ptr<void> memory, SlotArena arena)
+    : fd_(fd), memory_(std::move(memory)), arena_(arena) {}
+
+ShmSegment ShmSegment::adopt(int fd) {
+  try {
+    MappedSegment mapped = map_segment(fd, fmt::format("shared segment (file descriptor {})", fd));
+    return ShmSegment(fd, std::move(mapped.memory), mapped.arena);
+  } catch (const Failure&) {
+    close(fd);
+    throw;
+  }
 }
 
 ShmSegment::~ShmSegment() {
@@ -170,25 +211,11 @@ struct Joined {
 
 Joined join_segment(int fd, int rank, int size, int generation) {
   const std::string what = fmt::format("shared segment (file descriptor {})", fd);
-  struct stat status {};
-  if (fstat(fd, &status) != 0) fail_io(what);
-  check(S_ISREG(status.st_mode) && (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) != 0,
-        "{}: not a segment made by this program's launcher", what);
+  const auto [memory, arena] = map_segment(fd, what);
   fcntl(fd, F_SETFD, FD_CLOEXEC);
-  const auto file_bytes = static_cast<size_t>(status.st_size);
-  check(file_bytes > 0, "{}: is empty", what);
-  size_t size_bytes = 0;  // of the file without regions and groups
-  {
-    const std::shared_ptr<void> header = map(fd, 0, 4096);
-    const SlotArena arena = SlotArena::attach(header.get(), file_bytes, what);
-    check(arena.size() == size, "{}: made for {} ranks, expected {}", what, arena.size(), size);
-    check(arena.generation() == generation, "{}: of generation {} of the world; rank {} is of generation {}",
-          what, arena.generation(), rank, generation);
-    size_bytes = shm_segment_bytes(size, arena.slot_bytes());
-  }
-  check(size_bytes <= file_bytes, "{}: {} bytes, expected {}", what, file_bytes, size_bytes);
-  const std::shared_ptr<void> memory = map(fd, 0, size_bytes);
-  const SlotArena arena = SlotArena::attach(memory.get(), size_bytes, what);
+  check(arena.size() == size, "{}: made for {} ranks, expected {}", what, arena.size(), size);
+  check(arena.generation() == generation, "{}: of generation {} of the world; rank {} is of generation {}",
+        what, arena.generation(), rank, generation);
   check(0 <= rank && rank < size, "{}: rank {}, expected one of 0 ... {}", what, rank, size - 1);
   RankControl& control = arena.control(rank);
   const int64_t me = getpid();

@@ -27,6 +27,7 @@ namespace athanor::comm::shm {
 class ShmSegment {
  public:
   explicit ShmSegment(int size, size_t slot_bytes = GroupOptions{}.slot_bytes, int generation = 0);
+  static ShmSegment adopt(int fd);  // of a launcher that is gone; owns the descriptor. Error if it is no segment.
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
   ShmSegment& operator=(const ShmSegment&) = delete;
@@ -37,6 +38,8 @@ class ShmSegment {
   std::optional<GroupFailure> failure() const { return arena_->failure(); }
 
  private:
+  explicit ShmSegment(int fd, std::shared_ptr<void> memory, SlotArena arena);
+
   int fd_ = -1;
   std::shared_ptr<void> memory_;
   std::optional<SlotArena> arena_;

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <cerrno>
+#include <utility>
 #include <variant>
 
 #include "athanor/base/check.h"
@@ -49,10 +50,11 @@ class Statement {
     return code == SQLITE_ROW;
   }
   int64_t number() const { return sqlite3_column_int64(statement_, 0); }
-  std::string text() const {
-    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, 0));
-    return bytes == nullptr ? ""
-                            : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, 0)));
+  std::string text(int column) const {
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    return bytes == nullptr
+               ? ""
+               : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
   }
 
  private:
@@ -101,10 +103,16 @@ int64_t Journal::number(const char* query) const {
   return statement.number();
 }
 
+std::vector<Journal::Numbered> Journal::numbered_inputs() const {
+  std::vector<Numbered> inputs;
+  Statement statement(path_, database_.get(), "SELECT number, input FROM inputs ORDER BY number");
+  while (statement.step()) inputs.push_back({statement.number(), decode_input(statement.text(1))});
+  return inputs;
+}
+
 std::vector<MasterInput> Journal::inputs() const {
   std::vector<MasterInput> inputs;
-  Statement statement(path_, database_.get(), "SELECT input FROM inputs ORDER BY number");
-  while (statement.step()) inputs.push_back(decode_input(statement.text()));
+  for (Numbered& one : numbered_inputs()) inputs.push_back(std::move(one.input));
   return inputs;
 }
 

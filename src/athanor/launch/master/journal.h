@@ -30,6 +30,11 @@ class Journal {
   Journal& operator=(const Journal&) = delete;
 
   int64_t epoch() const { return epoch_; }  // from 1
+  struct Numbered {
+    int64_t number;
+    MasterInput input;
+  };
+  std::vector<Numbered> numbered_inputs() const;
   std::vector<MasterInput> inputs() const;
   int64_t size() const { return size_; }  // how many inputs it was told
   void append(const MasterInput& input);

@@ -55,21 +55,21 @@ void MasterFront::replace(const std::string& why) {
 }
 
 // Sends a request and takes the packets of its answer, from as many masters as it takes.
-std::string MasterFront::ask(const std::string& request,
-                             const std::function<bool(const std::string& packet)>& is_last) {
+std::vector<std::string> MasterFront::ask(
+    const std::string& request, const std::function<bool(const std::vector<std::string>& packets)>& is_all) {
   for (int replaced = 0;; ++replaced) {
     std::string why = "has ended";
-    const size_t before = actions_.size();
+    std::vector<std::string> packets;
     try {
       channel_->send(request);
       const int patience_ms = is_new_ ? std::max(kStartMs, options_.patience_ms) : options_.patience_ms;
       const int64_t until_ns = now_ns() + int64_t{1'000'000} * patience_ms;
       while (!channel_->closed()) {
         channel_->flush();
-        if (const auto packet = channel_->receive()) {
+        if (auto packet = channel_->receive()) {
           is_new_ = false;
-          if (is_last(packet->text)) return packet->text;
-          actions_.push_back(decode_action(packet->text));
+          packets.push_back(std::move(packet->text));
+          if (is_all(packets)) return packets;
           continue;
         }
         if (channel_->closed()) break;
@@ -82,7 +82,7 @@ std::string MasterFront::ask(const std::string& request,
     } catch (const Failure& error) {
       why = error.what();
     }
-    actions_.resize(before, BreakWorld{0, ""});  // half an answer: the next one gives all of it
+    // Half an answer is none: the next one gives all of it.
     check(replaced < kMostReplaced, "launch: the master {}, as did the {} before it", why, replaced);
     replace(why);
   }
@@ -91,18 +91,63 @@ std::string MasterFront::ask(const std::string& request,
 std::string MasterFront::tell_now(const MasterInput& input) {
   if (own_) {
     const std::string why_not = launch::tell(*own_, input);
-    for (MasterAction& action : own_->take_actions()) actions_.push_back(std::move(action));
+    for (MasterAction& action : own_->take_actions()) actions_.push_back({std::move(action), {}});
     summary_ = summary_of(*own_);
     return why_not;
   }
-  const std::string last = ask(encode(TellMaster{number_ + 1, input}),
-                               [](const std::string& packet) { return decode_told(packet).has_value(); });
-  const Told told = *decode_told(last);
+  const auto packets = ask(encode(TellMaster{number_ + 1, input}),
+                           [](const auto& all) { return decode_told(all.back()).has_value(); });
+  const Told told = *decode_told(packets.back());
   check(told.number == number_ + 1, "launch: the master answered input {}, expected {}", told.number,
         number_ + 1);
+  for (size_t i = 0; i + 1 < packets.size(); ++i)
+    actions_.push_back({decode_action(packets[i]), {told.number, static_cast<int64_t>(i) + 1}});
   ++number_;
   summary_ = told.summary;
   return told.why_not;
+}
+
+void MasterFront::start(int64_t now_ns) {
+  if (options_.takes_up) take_up(*options_.takes_up);
+  if (number_ == 0) tell({now_ns, Started{}});
+}
+
+// What was done before `done` stays done. What came next may have been done, too, before the other agent could note it: so every
+// action can be done twice.
+void MasterFront::take_up(const keeper::ActionsDone& done) {
+  const auto packets = ask(encode(RepeatActions{done.input}), [&](const auto& all) {
+    const auto last = decode_told(all.back());
+    if (!last) return false;
+    const auto first = decode_told(all.front()), second = decode_told(all.at(all.size() > 1 ? 1 : 0));
+    const int64_t size = first ? first->number : second->number;
+    const bool has_more = size > 0 && size >= done.input;
+    return !has_more || (last->number == size && all.size() > (first ? 1U : 2U));
+  });
+  size_t at = 0;
+  auto told = decode_told(packets[at++]);
+  if (!told) {
+    left_off_ = std::get<FormWorld>(decode_action(packets[0]));
+    told = decode_told(packets[at++]);
+  }
+  number_ = told->number;
+  summary_ = told->summary;
+  check(number_ >= done.input, "launch: the journal has {} inputs, and {} were acted on", number_, done.input);
+  std::vector<MasterAction> actions;
+  for (; at < packets.size(); ++at) {
+    told = decode_told(packets[at]);
+    if (!told) {
+      actions.push_back(decode_action(packets[at]));
+      continue;
+    }
+    int64_t count = 0;
+    for (MasterAction& action : std::exchange(actions, {})) {
+      const keeper::ActionsDone place{told->number, ++count};
+      if (place.input > done.input || count > done.count)
+        actions_.push_back({std::move(action), place});
+      else if (const auto* form = std::get_if<FormWorld>(&action))
+        left_off_ = *form;
+    }
+  }
 }
 
 std::string MasterFront::tell(const MasterInput& input) {
@@ -140,8 +185,14 @@ void MasterFront::tell_progress() {
   for (const auto& [worker, told] : std::exchange(progress_, {})) tell_now(told);
 }
 
-std::vector<MasterAction> MasterFront::take_actions() {
+std::vector<NumberedAction> MasterFront::take_numbered_actions() {
   return std::exchange(actions_, {});
+}
+
+std::vector<MasterAction> MasterFront::take_actions() {
+  std::vector<MasterAction> actions;
+  for (NumberedAction& one : take_numbered_actions()) actions.push_back(std::move(one.action));
+  return actions;
 }
 
 int64_t MasterFront::next_tick_ns() const {
@@ -156,7 +207,7 @@ control::JobStatus MasterFront::status(int64_t now_ns) {
   if (own_) return own_->status(now_ns);
   tell_progress();
   const std::string text =
-      ask(encode(AskMaster{.verdict = false, .now_ns = now_ns}), [](const auto&) { return true; });
+      ask(encode(AskMaster{.verdict = false, .now_ns = now_ns}), [](const auto&) { return true; }).back();
   const control::OperatorAnswer answer = control::decode_operator_answer(text);
   const auto* job = std::get_if<control::JobStatus>(&answer);
   check(job != nullptr, "launch: the master gave no status");
@@ -166,7 +217,8 @@ control::JobStatus MasterFront::status(int64_t now_ns) {
 Verdict MasterFront::verdict(std::optional<int> blamed) {
   if (own_) return own_->verdict(blamed);
   return decode_verdict(ask(encode(AskMaster{.verdict = true, .blamed = blamed.value_or(-1)}),
-                            [](const auto&) { return true; }));
+                            [](const auto&) { return true; })
+                            .back());
 }
 
 void MasterFront::add_polled(std::vector<pollfd>& polled) const {

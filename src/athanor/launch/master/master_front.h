@@ -9,7 +9,8 @@
 // journal and is told the same input: no decision is lost, none is taken twice, and actions are given only when the whole
 // answer is there. A new master has ten seconds for its first answer: where the machine is loaded to the brim a process
 // starts slowly. Ranks train meanwhile. Progress is told at most every kProgressNs, with the next other input, or at the
-// next tick. Errors: Error where one master after the other fails. Thread rule: one thread; the process dies with it.
+// next tick. An agent that takes over from another one goes on with its journal. Errors: Error where one master after the other
+// fails, and where a journal is gone. Thread rule: one thread; the process dies with it.
 #pragma once
 
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/launch/keeper/agent_notes.h"
 #include "athanor/launch/master/master_process.h"
 #include "athanor/launch/worker.h"
 
@@ -37,15 +39,24 @@ struct MasterFrontOptions {
   std::string folder{};  // of the journal, which somebody else removes with all that is in it
   int patience_ms = 1'000;
   sigset_t signal_mask{};                       // of the process
+  std::optional<keeper::ActionsDone> takes_up{};  // a journal of which another agent has done so much; none: a new one
   std::function<void()> while_waiting = [] {};  // called now and then where an answer takes long
   std::function<void(const std::string& why)> on_replaced = [](const std::string&) {};
+};
+
+// An action, and what is done then.
+struct NumberedAction {
+  MasterAction action;
+  keeper::ActionsDone done;
 };
 
 class MasterFront {
  public:
   explicit MasterFront(MasterFrontOptions options);
 
-  void start(int64_t now_ns) { tell({now_ns, Started{}}); }
+  // Or goes on where the agent before this one was. `left_off`: the newest world of which the Meet was sent, if any.
+  void start(int64_t now_ns);
+  const std::optional<FormWorld>& left_off() const { return left_off_; }
   void hello(int worker, int64_t now_ns);
   void said(int worker, const control::WorkerMessage& message, int64_t now_ns);
   void refused(int worker, const std::string& why, int64_t now_ns) {
@@ -59,6 +70,9 @@ class MasterFront {
   void tick(int64_t now_ns);
 
   std::vector<MasterAction> take_actions();
+  std::vector<NumberedAction> take_numbered_actions();
+  int64_t begun_generation() const { return summary_.begun; }
+  int stop_signal() const { return summary_.stop; }
   int64_t next_tick_ns() const;
   bool done() const { return summary_.done; }
   bool goes_on() const { return summary_.goes_on; }
@@ -76,8 +90,10 @@ class MasterFront {
  private:
   std::string tell(const MasterInput& input);
   void tell_progress();
+  void take_up(const keeper::ActionsDone& done);
   std::string tell_now(const MasterInput& input);
-  std::string ask(const std::string& request, const std::function<bool(const std::string& packet)>& is_last);
+  std::vector<std::string> ask(const std::string& request,
+                               const std::function<bool(const std::vector<std::string>& packets)>& is_all);
   void begin();
   void replace(const std::string& why);
 
@@ -88,7 +104,8 @@ class MasterFront {
   int64_t number_ = 0;   // of the last input
   bool is_new_ = false;  // the master: it has answered nothing yet
   MasterSummary summary_;
-  std::vector<MasterAction> actions_;
+  std::vector<NumberedAction> actions_;
+  std::optional<FormWorld> left_off_;
   std::map<int, MasterInput> progress_;  // by worker, not told yet
   int64_t progress_at_ns_ = kNeverNs;
 };

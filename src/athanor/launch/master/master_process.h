@@ -5,6 +5,8 @@
 // The agent's first packet has the options and the path of the journal (journal.h). Each packet after it is an input with its
 // number, which is written down, told, and answered by a packet for each action and one Told; or asks for the status or the
 // verdict. The number of the last input again, after a master was replaced: its actions again. Any other number is refused.
+// An agent that takes over from another one asks for the actions from an input on: the last world formed before it, if any; one
+// Told with the number of the last input; then for each input its actions and a Told.
 // Errors: Error for what no agent says, and for a master that is fenced. Thread rule: one thread.
 #pragma once
 
@@ -25,6 +27,8 @@ void serve_master(control::PacketChannel channel);
 struct MasterSummary {
   bool done = false, goes_on = true;
   int64_t next_tick_ns = kNeverNs, generation = -1, step = -1;
+  int64_t begun = -1;  // the last generation that has begun
+  int stop = 0;        // the signal that asked to save and end; 0: none has
   std::vector<int> workers{};  // by rank; -1: nobody has it now
   bool operator==(const MasterSummary&) const = default;
 };
@@ -53,11 +57,16 @@ struct AskMaster {  // for the status; or for the verdict, which names `blamed` 
   int blamed = -1;
 };
 
+struct RepeatActions {
+  int64_t from = 0;  // of inputs from this number on
+};
+
 std::string encode(const ServeMaster& request);
 std::string encode(const TellMaster& request);
 std::string encode(const AskMaster& request);
+std::string encode(const RepeatActions& request);
 ServeMaster decode_serve(std::string_view text);
-std::variant<TellMaster, AskMaster> decode_request(std::string_view text);
+std::variant<TellMaster, AskMaster, RepeatActions> decode_request(std::string_view text);
 
 std::string encode(const Told& told);
 // None: the packet is no Told, but an action.

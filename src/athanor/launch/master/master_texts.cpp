@@ -163,7 +163,11 @@ std::string encode(const AskMaster& request) {
                              {"blamed", request.blamed}});
 }
 
-std::variant<TellMaster, AskMaster> decode_request(std::string_view text) {
+std::string encode(const RepeatActions& request) {
+  return control::print(Json{{"message", "repeat"}, {"from", request.from}});
+}
+
+std::variant<TellMaster, AskMaster, RepeatActions> decode_request(std::string_view text) {
   const Fields fields(text);
   const std::string& name = fields.name();
   if (name == "tell")
@@ -172,6 +176,7 @@ std::variant<TellMaster, AskMaster> decode_request(std::string_view text) {
     return AskMaster{.verdict = name == "verdict",
                      .now_ns = fields.number("now_ns", 0, kMost),
                      .blamed = int_of(fields, "blamed", -1)};
+  if (name == "repeat") return RepeatActions{fields.number("from", 0, kMost)};
   fields.refuse("message", "which no agent asks of its master");
 }
 
@@ -185,19 +190,23 @@ std::string encode(const Told& told) {
                              {"next_tick_ns", summary.next_tick_ns},
                              {"generation", summary.generation},
                              {"step", summary.step},
+                             {"begun", summary.begun},
+                             {"stop", summary.stop},
                              {"workers", summary.workers}});
 }
 
 std::optional<Told> decode_told(std::string_view text) {
   const Fields fields(text);
   if (fields.name() != "told") return std::nullopt;
-  Told told{.number = fields.number("number", 1, kMost),
+  Told told{.number = fields.number("number", 0, kMost),
             .why_not = fields.text("why_not"),
             .summary = {.done = fields.flag("done"),
                         .goes_on = fields.flag("goes_on"),
                         .next_tick_ns = fields.number("next_tick_ns", 0, kMost),
                         .generation = fields.number("generation", -1, kMost),
                         .step = fields.number("step", -1, kMost),
+                        .begun = fields.number("begun", -1, kMost),
+                        .stop = int_of(fields, "stop", 0),
                         .workers = {}}};
   const Json& workers = fields.at("workers");
   if (!workers.is_array()) fields.refuse("workers", "expected an array");
