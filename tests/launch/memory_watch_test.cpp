@@ -118,6 +118,21 @@ TEST(MemoryWatch, NoiseIsNot) {
   EXPECT_FALSE(run.go_on(5 * kHour, [](double) { return 500 * kMiB; }));
 }
 
+TEST(MemoryWatch, LittleGrowthIsNotHoweverLittleIsLeft) {
+  const auto grows_by = [](double kib) {
+    return [=](double step) { return 50 * kMiB + step * kib / 1024 * kMiB; };
+  };
+  Sampled by_the_step, in_all, of_much;
+  for (Sampled* run : {&by_the_step, &in_all, &of_much}) {
+    run->left_bytes = 1;
+    run->noise_bytes = 0;
+  }
+  EXPECT_FALSE(by_the_step.go_on(2 * kHour, grows_by(0.5))) << "less than 1 KiB a step";
+  EXPECT_FALSE(in_all.go_on(300, grows_by(2))) << "less than 16 MiB";
+  EXPECT_FALSE(of_much.go_on(300, [&](double step) { return 3000 * kMiB + grows_by(50)(step); }))
+      << "of 3 GiB";
+}
+
 TEST(MemoryWatch, FewStepsSayNothing) {
   Sampled run;
   for (int i = 0; i < 90; ++i) {

@@ -166,6 +166,16 @@ TEST(SlowWatch, AllRanksThatBecomeSlowerTogetherAreNot) {
   EXPECT_THAT(job.run(60 * kSecond), IsEmpty());
 }
 
+// As where other processes use all processors: each works longer, now before one and now before the other, and both wait.
+TEST(SlowWatch, RanksThatWaitForEachOtherByTurnsAreNot) {
+  Job job({10 * kMs, 10 * kMs});
+  job.run(5 * kSecond);
+  for (int step = 0; step < 2000; ++step) {
+    for (control::Progress& sums : job.sums) sums.waited_ns += static_cast<int64_t>(15 * kMs);
+    EXPECT_THAT(job.step({20 * kMs, 20 * kMs}), IsEmpty());
+  }
+}
+
 // Two processors that other processes use, too: each rank gets its share in slices, and every ten seconds half of it for a second.
 TEST(SlowWatch, AnHourOfLoadAndJitterIsNoAlarm) {
   for (const double step_ms : {5.0, 50.0, 700.0}) {
