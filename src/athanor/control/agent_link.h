@@ -98,9 +98,9 @@ class AgentLink {
   int num_tries_ = 0;   // to connect, since an agent has welcomed this process
   uint64_t num_shed_ = 0;
   bool lost_ = false;
-  int64_t leave_at_ns_ = 0;  // not later; 0: it does not leave
+  int64_t leave_at_ns_ = 0;          // not later; 0: it does not leave
   std::optional<PulseWatch> pulse_;  // of the agent, once it is known; of the thread
-  Descriptor wake_;  // an eventfd: there is something to send, or the end
+  Descriptor wake_;                  // an eventfd: there is something to send, or the end
   std::thread thread_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/launch/agent_loop.h"
-#include "athanor/launch/job_number.h"
+#include "athanor/launch/keeper/job_number.h"
 #include "athanor/launch/keeper/keeper.h"
 
 namespace athanor::launch {
@@ -143,7 +143,8 @@ void AgentLoop::take_signals() {
 
 void AgentLoop::take_stop(int number, int64_t at_ns) {
   const StopMeaning meaning = requests_.take(number, at_ns);
-  if (meaning == StopMeaning::first && master_.stop_signal() != 0) return;  // an agent before this one took it
+  if (meaning == StopMeaning::first && master_.stop_signal() != 0)
+    return;  // an agent before this one took it
   if (meaning != StopMeaning::same) master_.stop(number, meaning == StopMeaning::again, now_ns());
 }
 
@@ -167,7 +168,8 @@ void AgentLoop::take_arrivals() {
 // Who comes from another agent may not have had what that one sent.
 void AgentLoop::welcome(int worker) {
   send(worker, control::Welcome{notes_.taken(worker)});
-  for (const AgentMessage& message : std::exchange(processes_.find(worker)->unsent, {})) send(worker, message);
+  for (const AgentMessage& message : std::exchange(processes_.find(worker)->unsent, {}))
+    send(worker, message);
   if (!newest_ || master_.begun_generation() >= newest_->generation) return;
   for (size_t rank = 0; rank < newest_->members.size(); ++rank)
     if (newest_->members[rank].worker == worker) send_meet(rank);
@@ -210,7 +212,8 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message) {
   if (const auto* progress = std::get_if<Progress>(&message)) take_progress(worker, *progress, now);
   const auto* begun = std::get_if<Begun>(&message);
   if (begun != nullptr && begun->in_place) keep_slots_of_last(begun->generation);
-  if (!std::holds_alternative<Hello>(message) && !is_met_already(worker, message)) master_.said(worker, message, now);
+  if (!std::holds_alternative<Hello>(message) && !is_met_already(worker, message))
+    master_.said(worker, message, now);
   if (begun != nullptr) {
     act();
     record_.begun(begun->run_folder);

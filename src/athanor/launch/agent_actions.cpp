@@ -49,7 +49,8 @@ void AgentLoop::act(const StartWorker& start) {
     } else {
       RankGiven given =
           keeper_->start({.worker = start.worker, .rank = start.rank, .world_size = master_.size()});
-      Worker process(static_cast<pid_t>(given.started.pid), std::move(given.process), std::move(given.errors));
+      Worker process(static_cast<pid_t>(given.started.pid), std::move(given.process),
+                     std::move(given.errors));
       processes_.adopt(start.worker, {start.rank, std::move(process)});
     }
   } catch (const IoError& error) {
@@ -62,7 +63,8 @@ void AgentLoop::act(const FormWorld& form) {
   std::erase_if(memories_, [&](const auto& entry) { return entry.first != form.left_generation; });
   const int size = static_cast<int>(form.members.size());
   newest_ = form;
-  if (const auto found = memories_.find(form.generation); found != memories_.end() && found->second.size() != size)
+  if (const auto found = memories_.find(form.generation);
+      found != memories_.end() && found->second.size() != size)
     memories_.erase(found);  // another agent was killed when it had given a part of it
   try {
     memories_.try_emplace(form.generation, size, static_cast<int>(form.generation));
@@ -128,7 +130,8 @@ void AgentLoop::act(const SendToWorker& to) {
 
 void AgentLoop::act(const SignalWorker& signal) {
   // A rank knows the signals of its launcher by the process that sends them.
-  const bool by_keeper = keeper_ != nullptr && !is_alone_ && signal.number != SIGKILL && signal.number != SIGCONT;
+  const bool by_keeper =
+      keeper_ != nullptr && !is_alone_ && signal.number != SIGKILL && signal.number != SIGCONT;
   if (by_keeper)
     keeper_->tell(SignalRank{signal.worker, signal.number});
   else if (const RankProcess* one = processes_.find(signal.worker))

@@ -60,8 +60,7 @@ void AgentLoop::adopt_memories() {
   for (auto& [generation, memory] : found) {
     std::vector<Descriptor> slots;
     for (auto& [rank, descriptor] : memory.second) slots.push_back(std::move(descriptor));
-    if (memory.first.get() >= 0)
-      memories_.try_emplace(generation, std::move(memory.first), std::move(slots));
+    if (memory.first.get() >= 0) memories_.try_emplace(generation, std::move(memory.first), std::move(slots));
   }
 }
 

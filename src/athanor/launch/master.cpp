@@ -222,7 +222,8 @@ void Master::exited(int worker, const RankEnd& end, int64_t now_ns) {
                             : said == control::Status::interrupted ? kInterruptedExitCode
                                                                    : 1;
   }
-  if (before != Stage::leaving) process.end.good() ? take_good_end(worker, now_ns) : take_failure(worker, now_ns);
+  if (before != Stage::leaving)
+    process.end.good() ? take_good_end(worker, now_ns) : take_failure(worker, now_ns);
   do_next(now_ns);
 }
 

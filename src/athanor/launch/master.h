@@ -71,7 +71,7 @@ class Master {
   // `blamed`: the rank that the ranks' group blames for its failure.
   Verdict verdict(std::optional<int> blamed) const;
 
-  int64_t generation() const { return generation_; }  // -1: none was formed
+  int64_t generation() const { return generation_; }                  // -1: none was formed
   int64_t begun_generation() const { return custody_.generation(); }  // -1: none has begun
   int size() const { return static_cast<int>(seats_.size()); }
   int64_t step() const { return step_; }            // the last that is known to be committed; -1: none

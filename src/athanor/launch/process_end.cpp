@@ -62,7 +62,8 @@ ProcessEnd wait_for_end(int process_fd, pid_t pid) {
   while (poll(&ended, 1, -1) < 0 && errno == EINTR) continue;
   siginfo_t info{};
   int code = 0;
-  while ((code = waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_fd), &info, WEXITED)) != 0 &&
+  while ((code = waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(process_fd), &info, WEXITED)) !=
+             0 &&
          errno == EINTR)
     continue;
   if (code == 0)

@@ -29,7 +29,7 @@ struct RankProcess {
   int rank;
   Worker process;
   std::optional<control::PacketChannel> channel{};  // none before it says hello, and after it broke
-  std::vector<control::AgentMessage> unsent{};       // for when it has connected to this agent, too
+  std::vector<control::AgentMessage> unsent{};      // for when it has connected to this agent, too
 };
 
 class RankProcesses {
@@ -38,7 +38,7 @@ class RankProcesses {
 
   // IoError if it cannot be started.
   void start(int worker, int rank, const WorkerCommand& command);
-  void adopt(int worker, RankProcess process);  // that somebody else has started
+  void adopt(int worker, RankProcess process);          // that somebody else has started
   RankProcess* find(int worker);                        // null: there is none
   std::optional<int> worker_of(int64_t process) const;  // of those that run
   void signal_all(int number) const;

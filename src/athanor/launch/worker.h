@@ -45,7 +45,9 @@ class Worker {
   // Records how the process ended; call it after process_fd() became readable.
   void reap();
   bool succeeded() const { return end_.exit_code == 0; }
-  int exit_code() const { return end_.exit_code; }  // -1 if killed by a signal, or if the system does not tell
+  int exit_code() const {
+    return end_.exit_code;
+  }  // -1 if killed by a signal, or if the system does not tell
   int signal_number() const { return end_.signal_number; }
   std::string ending() const;  // "exited with code 1", "was killed by signal 9 (SIGKILL)"
 
