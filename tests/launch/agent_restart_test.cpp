@@ -93,7 +93,8 @@ pid_t child_of(pid_t parent, const std::string& word) {
 
 class AgentRestart : public ::testing::Test {
  protected:
-  LauncherOptions options(std::vector<std::string> environment = {}, const std::string& steps = "1000000000") const {
+  LauncherOptions options(std::vector<std::string> environment = {},
+                          const std::string& steps = "1000000000") const {
     environment.push_back("TEST_FOLDER=" + folder.path(""));
     return {.num_ranks = kRanks,
             .arguments = {"recover", steps, "-2"},
@@ -180,7 +181,8 @@ TEST_F(AgentRestart, KilledWhileTheRanksTrain) {
   for (int time = 0; time < kTimes; ++time) {
     agent = agent_of(launcher, agent);
     now = status_after(now.step);
-    usleep(static_cast<useconds_t>(20'000.0 * static_cast<double>(drawn.uniform(static_cast<uint64_t>(time), 0))));
+    usleep(static_cast<useconds_t>(20'000.0 *
+                                   static_cast<double>(drawn.uniform(static_cast<uint64_t>(time), 0))));
     strike(agent, SIGKILL);
     const JobStatus after = status_after(now.step);
     expect_same_ranks(after, before);
@@ -196,9 +198,11 @@ TEST_F(AgentRestart, KilledWhileTheRanksTrain) {
   std::erase_if(said, [](const RunEvent& one) { return one.event != "checkpoint"; });
   for (const RunEvent& one : said) EXPECT_EQ(one.step, step += 1000);
   EXPECT_GT(step, 0);
-  EXPECT_THAT(launcher.text, HasSubstr("the agent of the job was killed by signal 9 (SIGKILL): another one takes over"));
+  EXPECT_THAT(launcher.text,
+              HasSubstr("the agent of the job was killed by signal 9 (SIGKILL): another one takes over"));
   for (int rank = 0; rank < kRanks; ++rank)
-    EXPECT_THAT(launcher.text, HasSubstr("process " + std::to_string(before.ranks[static_cast<size_t>(rank)].pid)));
+    EXPECT_THAT(launcher.text,
+                HasSubstr("process " + std::to_string(before.ranks[static_cast<size_t>(rank)].pid)));
 }
 
 // Before it has done all that its master wants: some ranks are started, or have met, and others not. None is started twice.
@@ -237,7 +241,8 @@ TEST_F(AgentRestart, KilledWhileARankRecovers) {
     agent = agent_of(launcher, agent);
     now = status_after(now.step);
     strike(now.ranks[1].pid, SIGKILL);
-    usleep(static_cast<useconds_t>(25'000.0 * static_cast<double>(drawn.uniform(static_cast<uint64_t>(time), 0))));
+    usleep(static_cast<useconds_t>(25'000.0 *
+                                   static_cast<double>(drawn.uniform(static_cast<uint64_t>(time), 0))));
     strike(agent, SIGKILL);
     JobStatus after;
     wait_until([&] { return (after = status_after(-1)).generation > now.generation; });
@@ -255,7 +260,8 @@ TEST_F(AgentRestart, KilledWhileARankRecovers) {
   EXPECT_EQ(count("agent"), kTimes);
   // Its state is that of its first process, which began with nothing.
   const std::string token = "token " + std::to_string(first.ranks[1].pid);
-  EXPECT_THAT(launcher.text, HasSubstr("rank 1 of 3: process " + std::to_string(now.ranks[1].pid) + ", " + token));
+  EXPECT_THAT(launcher.text,
+              HasSubstr("rank 1 of 3: process " + std::to_string(now.ranks[1].pid) + ", " + token));
 }
 
 // As is one that hangs: it is killed, whatever it would do when it goes on.
@@ -392,7 +398,8 @@ TEST_F(AgentRestart, OneAfterTheOtherFailsAndTheRanksSaveAndEnd) {
   }
   launcher.finish();
   EXPECT_EQ(launcher.exit_code, 75) << launcher.text;
-  EXPECT_THAT(launcher.text, HasSubstr("5 agents of the job have ended one after the other, the last of which "));
+  EXPECT_THAT(launcher.text,
+              HasSubstr("5 agents of the job have ended one after the other, the last of which "));
   EXPECT_THAT(launcher.text, HasSubstr(kNothingLeft));
   for (const RankStatus& one : job.ranks) EXPECT_THROW(strike(one.pid, 0), std::runtime_error);
 }

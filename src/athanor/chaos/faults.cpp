@@ -11,11 +11,11 @@ namespace athanor::chaos {
 
 const std::vector<const Fault*>& all_faults() {
   static const std::vector<const Fault*> all = {
-      &kill_fault(),          &kill_several_fault(), &kill_all_fault(),        &kill_again_fault(),
-      &kill_master_fault(),   &nan_gradient_fault(), &stop_term_fault(),       &stop_fault(),
-      &pause_fault(),         &skip_fault(),         &delay_fault(),           &reorder_fault(),
-      &mismatch_fault(),      &flip_slot_fault(),    &flip_checkpoint_fault(), &flip_parameter_fault(),
-      &flip_gradient_fault(), &full_fault(),         &scale_fault(),           &slow_fault()};
+      &kill_fault(),           &kill_several_fault(),  &kill_all_fault(),     &kill_again_fault(),
+      &kill_agent_fault(),     &kill_master_fault(),   &nan_gradient_fault(), &stop_term_fault(),
+      &stop_fault(),           &pause_fault(),         &skip_fault(),         &delay_fault(),
+      &reorder_fault(),        &mismatch_fault(),      &flip_slot_fault(),    &flip_checkpoint_fault(),
+      &flip_parameter_fault(), &flip_gradient_fault(), &full_fault(),         &scale_fault(), &slow_fault()};
   return all;
 }
 

@@ -29,6 +29,7 @@ const Fault& kill_fault();
 const Fault& kill_several_fault();
 const Fault& kill_all_fault();
 const Fault& kill_again_fault();
+const Fault& kill_agent_fault();
 const Fault& kill_master_fault();
 const Fault& nan_gradient_fault();
 const Fault& stop_term_fault();

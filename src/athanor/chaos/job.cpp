@@ -16,6 +16,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/chaos/judge.h"
 #include "athanor/chaos/processes.h"
 
 namespace athanor::chaos {
@@ -178,8 +179,15 @@ void JobHandle::strike_launcher(int signal) {
 }
 
 void JobHandle::strike_master(bool loses_journal) {
+  strike_process(master_of(launcher_.pid()), kMasterMissed, loses_journal);
+}
+
+void JobHandle::strike_agent(bool loses_journal) {
+  strike_process(agent_of(launcher_.pid()), kAgentMissed, loses_journal);
+}
+
+void JobHandle::strike_process(pid_t process, int missed, bool loses_journal) {
   watch_.take();
-  const pid_t master = master_of(launcher_.pid());
   std::error_code ignored;
   std::vector<std::filesystem::path> journals;
   for (std::filesystem::recursive_directory_iterator entry(traces_.runtime_folder(), ignored), end;
@@ -187,7 +195,7 @@ void JobHandle::strike_master(bool loses_journal) {
     if (entry->path().filename().string().starts_with("journal")) journals.push_back(entry->path());
   for (const auto& path : journals) std::filesystem::remove(path, ignored);
   note_strike();
-  if (master <= 0 || kill(master, SIGKILL) != 0) struck_->missed.push_back(-1);
+  if (process <= 1 || kill(process, SIGKILL) != 0) struck_->missed.push_back(missed);
 }
 
 void JobHandle::ask(int rank, const PlannedFault& fault) {

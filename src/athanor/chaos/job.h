@@ -83,6 +83,7 @@ class JobHandle {
   }  // as of find_ranks()
   pid_t launcher_pid() const { return launcher_.pid(); }
   void strike_master(bool loses_journal = false);  // SIGKILL
+  void strike_agent(bool loses_journal = false);   // likewise
   void note_strike();                              // what is struck otherwise
   void ask(int rank, const PlannedFault& fault);
   void forget_strike();  // for the next one: the ranks are those of now
@@ -99,7 +100,8 @@ class JobHandle {
     int64_t first_ns, last_ns;     // the first and the last strike
     int64_t step, generation;      // the newest that had been seen before the first one; 0, -1: none
     size_t num_steps, num_events;  // of the watch, before the last one
-    std::vector<int> missed{};     // ranks whose process had ended by itself; -1: the master's had
+    std::vector<int>
+        missed{};  // ranks whose process had ended by itself; -1: the master's had, -2: the agent's
   };
   const std::optional<Struck>& struck() const { return struck_; }
 
@@ -109,6 +111,7 @@ class JobHandle {
   std::vector<std::string> leftovers() { return traces_.leftovers(); }  // call it after the end
 
  private:
+  void strike_process(pid_t process, int missed, bool loses_journal);
   void read_errors();
 
   JobCommand command_;

@@ -42,8 +42,10 @@ std::vector<std::string> judge(const Seen& seen, const Expectation& expected) {
   if (!seen.endless.empty()) wrong.push_back(seen.endless);
   wrong.insert(wrong.end(), seen.notes.begin(), seen.notes.end());
   for (const int rank : seen.missed)
-    wrong.push_back(fmt::format("{} had ended before it was struck",
-                                rank < 0 ? "the master" : fmt::format("rank {}", rank)));
+    wrong.push_back(fmt::format("{} had ended before it was struck", rank == kMasterMissed ? "the master"
+                                                                     : rank == kAgentMissed
+                                                                         ? "the agent"
+                                                                         : fmt::format("rank {}", rank)));
   const bool was_done =
       expected.goes_on && seen.exit_code == 0 && seen.at_step + kStepsToStop >= seen.last_step;
   if (seen.endless.empty() && seen.exit_code != expected.exit_code && !was_done)

@@ -15,12 +15,14 @@
 
 namespace athanor::chaos {
 
+constexpr int kMasterMissed = -1, kAgentMissed = -2;
+
 // What was seen of a trial, from outside.
 struct Seen {
   int64_t at_step = 0;                   // the newest when it was struck
   int64_t best_step = 0, last_step = 0;  // the newest at the end; the last of the undisturbed run
   std::vector<std::string> notes{};      // what kept the fault from being done
-  std::vector<int> missed{};           // ranks whose process was gone before it was struck; -1: the master's
+  std::vector<int> missed{};           // ranks whose process was gone before it was struck, or one of these:
   std::string endless{};               // why it was given up: "did not end within 60 s"; "": it ended
   int exit_code = -1;                  // of the job that was struck
   std::string ending{}, last_words{};  // how that ended; the end of its standard error

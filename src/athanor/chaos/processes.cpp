@@ -79,16 +79,23 @@ std::map<int, pid_t> ranks_of(pid_t launcher) {
   return ranks;
 }
 
-pid_t agent_of(pid_t launcher) {
-  for (const pid_t pid : children_of(launcher))
-    if (command_line_of(pid).find(" launch-agent ") != std::string::npos) return pid;
+namespace {
+
+pid_t child_of(pid_t parent, const char* command) {
+  for (const pid_t pid : parent > 0 ? children_of(parent) : std::vector<pid_t>())
+    if (command_line_of(pid).find(command) != std::string::npos) return pid;
   return -1;
 }
 
+}  // namespace
+
+pid_t agent_of(pid_t launcher) {
+  return child_of(launcher, " launch-agent ");
+}
+
 pid_t master_of(pid_t launcher) {
-  for (const pid_t pid : children_of(agent_of(launcher)))
-    if (command_line_of(pid).find(" launch-master ") != std::string::npos) return pid;
-  return -1;
+  const pid_t own = child_of(launcher, " launch-master ");
+  return own > 0 ? own : child_of(agent_of(launcher), " launch-master ");
 }
 
 }  // namespace athanor::chaos

@@ -29,7 +29,6 @@ constexpr size_t kJobDigits = 32;    // hexadecimal: a random number of 128 bits
 constexpr int kMostLeft = 240;       // slots of the last generation in one Meet
 
 // From a worker.
-
 struct Hello {
   int version = kProtocolVersion;
   std::string job{};
@@ -94,8 +93,7 @@ struct Event {
 };
 
 enum class Status { finished, interrupted, failed };
-// Of a failure. `peer`: another rank, or the group that broke.
-// `mismatch`: ranks that made different calls. `exhausted`: the system gave no more memory or threads.
+// Of a failure. `peer`: another rank, or the group that broke. `mismatch`: ranks that made different calls. `exhausted`: the system gave no more memory or threads.
 enum class Cause { none, config, error, not_finite, io, peer, mismatch, exhausted };
 
 // The last words of a worker before it exits.
@@ -147,7 +145,7 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-// The answer to Hello. `taken`: the number of the last message of this worker that its agent, or one before it, has taken.
+// The answer to Hello. `taken`: the number of the last message of this worker that an agent has taken.
 struct Welcome {
   int64_t taken = 0;
   bool operator==(const Welcome&) const = default;
@@ -160,7 +158,6 @@ struct NumberedMessage {
   WorkerMessage message{};
   int64_t number = 0;  // from 1; 0: it has none
 };
-
 std::string encode(const WorkerMessage& message, int64_t number = 0);
 std::string encode(const AgentMessage& message);
 WorkerMessage decode_worker_message(std::string_view text);

@@ -10,7 +10,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/launch/agent_loop.h"
-#include "athanor/launch/job_number.h"
+#include "athanor/launch/keeper/job_number.h"
 #include "athanor/launch/keeper/keeper.h"
 
 namespace athanor::launch {

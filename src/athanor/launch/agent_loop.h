@@ -1,8 +1,5 @@
 // What run_agent() (agent.h) is made of: the loop that waits for something to happen, tells the Master, and does what it
-// decides. agent.cpp has the loop, agent_actions.cpp what the Master wants done, agent_operator.cpp what the operator wants,
-// agent_adoption.cpp what it takes over from an agent that is gone and leaves to the next one, agent_watch.cpp what becomes of
-// ranks that are stopped, slow, or have ever more memory, agent_hangs.cpp of a job that stands still, agent_failures.cpp what
-// is said of ranks that failed, agent_saves.cpp has checkpoints written out of slots.
+// decides. agent.cpp has the loop; each other file of its name has the functions that stand under its name below.
 // Thread rule: one thread.
 #pragma once
 
@@ -77,13 +74,13 @@ class AgentLoop {
   void act(const Say& say);
   void act(const JobEvent& event) { record_.add(event); }
 
-  // agent_saves.cpp
+  // agent_saves.cpp: checkpoints that are written out of the slots
   void start_save(const control::Persist& persist, const std::vector<control::Descriptor>& descriptors);
   void take_saves();
   void release_pins_of(int64_t generation);
   void end_saves();
 
-  // agent_adoption.cpp
+  // agent_adoption.cpp: what agents before this one have left, and it leaves to the next
   void adopt();
   void adopt_memories();
   void go_on_where_left();
@@ -105,7 +102,7 @@ class AgentLoop {
   void tell_saved(const control::Saved& saved);
   void open_run(const std::string& run_folder);
 
-  // agent_watch.cpp
+  // agent_watch.cpp: ranks that are stopped, slow, or have ever more memory; the machine
   void look_at_ranks(int64_t now_ns);
   void tell(const StoppedRank& found, int worker);
   void look_at_memory(int64_t now_ns);
@@ -136,13 +133,11 @@ class AgentLoop {
   std::optional<Reception> reception_;
   MasterFront master_;
   StopRequests requests_;
-  std::string job_;
+  std::string job_, run_folder_;
   std::optional<control::Pulse> pulse_;
-  std::string run_folder_;
   JobFile job_file_;
   std::optional<OperatorDesk> desk_;
-  // Operators who wait for an answer.
-  struct Waiting {
+  struct Waiting {            // an operator, for an answer
     int64_t from = -1;        // nobody
     int64_t generation = -1;  // for something in a later one
   };
@@ -166,8 +161,7 @@ class AgentLoop {
   struct Hang {
     std::future<std::vector<RankStacks>> stacks{};  // valid: they are being read
     bool is_told = false, was_over = false;         // was_over: they were asked for after timeout_ms
-  };
-  Hang hang_;
+  } hang_;
   int64_t hang_look_ns_ = 0;
   std::map<int, std::string> killed_because_;  // by worker
   std::map<int, std::string> killed_by_;       // workers, by whom, where that has been said

@@ -27,7 +27,8 @@ namespace athanor::comm::shm {
 class ShmSegment {
  public:
   explicit ShmSegment(int size, size_t slot_bytes = GroupOptions{}.slot_bytes, int generation = 0);
-  static ShmSegment adopt(int fd);  // of a launcher that is gone; owns the descriptor. Error if it is no segment.
+  static ShmSegment adopt(
+      int fd);  // of a launcher that is gone; owns the descriptor. Error if it is no segment.
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
   ShmSegment& operator=(const ShmSegment&) = delete;

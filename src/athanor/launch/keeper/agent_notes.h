@@ -29,7 +29,8 @@ inline Descriptor create_agent_notes() {
 
 class AgentNotes {
  public:
-  explicit AgentNotes(Descriptor fd) : fd_(std::move(fd)), memory_(map_shared_memory(kSharedUnit, fd_.get())) {}
+  explicit AgentNotes(Descriptor fd)
+      : fd_(std::move(fd)), memory_(map_shared_memory(kSharedUnit, fd_.get())) {}
   AgentNotes() : AgentNotes(create_agent_notes()) {}
 
   ActionsDone done() const {

@@ -22,8 +22,8 @@
 #include "athanor/base/shared_memory.h"
 #include "athanor/control/listener.h"
 #include "athanor/control/pulse.h"
-#include "athanor/launch/job_number.h"
 #include "athanor/launch/keeper/agent_notes.h"
+#include "athanor/launch/keeper/job_number.h"
 #include "athanor/launch/keeper/keeper_messages.h"
 #include "athanor/launch/rank_command.h"
 #include "athanor/launch/signals_blocked.h"
@@ -47,7 +47,8 @@ class Keeper {
  public:
   explicit Keeper(const LaunchOptions& options)
       : options_(options),
-        socket_(std::make_unique<Listener>(control::ListenerOptions{.runtime_folder = options.runtime_folder})),
+        socket_(
+            std::make_unique<Listener>(control::ListenerOptions{.runtime_folder = options.runtime_folder})),
         desk_(std::make_unique<Listener>(control::ListenerOptions{.runtime_folder = options.runtime_folder})),
         pulse_(create_shared_memory("athanor pulse", kSharedUnit)),
         notes_(create_agent_notes()),
@@ -66,7 +67,8 @@ class Keeper {
         take_requests();  // what it said at last
         if (!has_ended() && !replace_agent(agent_->ending())) return give_up();
       } else if (silent_ns_ >= kSilentMs * kMs) {
-        const std::string why = fmt::format("has been silent for {:.3g} s", static_cast<double>(silent_ns_) * 1e-9);
+        const std::string why =
+            fmt::format("has been silent for {:.3g} s", static_cast<double>(silent_ns_) * 1e-9);
         kill_agent();
         take_requests();
         if (!has_ended() && !replace_agent(why, /*is_silent=*/true)) return give_up();
@@ -160,9 +162,8 @@ class Keeper {
   }
 
   void wait_for_something() {
-    pollfd polled[] = {{signals_.fd(), POLLIN, 0},
-                       {channel_->fd(), POLLIN, 0},
-                       {agent_->process_fd(), POLLIN, 0}};
+    pollfd polled[] = {
+        {signals_.fd(), POLLIN, 0}, {channel_->fd(), POLLIN, 0}, {agent_->process_fd(), POLLIN, 0}};
     poll(polled, 3, kLookMs);
     if (polled[0].revents != 0) take_signals();
     if (polled[1].revents != 0) take_requests();
@@ -279,7 +280,8 @@ class Keeper {
       const int64_t left_ms = std::max<int64_t>((until_ns - now_ns()) / kMs, 0);
       if (!is_readable(rank.process.process_fd(), static_cast<int>(left_ms))) rank.process.signal(SIGKILL);
       rank.process.reap();
-      is_good = is_good && (rank.process.exit_code() == 0 || rank.process.exit_code() == kInterruptedExitCode);
+      is_good =
+          is_good && (rank.process.exit_code() == 0 || rank.process.exit_code() == kInterruptedExitCode);
     }
     ranks_.clear();
     return {.exit_code = is_good ? kInterruptedExitCode : 1, .failed_rank = -1, .message = why, .hint = {}};

@@ -36,8 +36,8 @@ KeeperLine::KeeperLine(PacketChannel channel) : channel_(std::move(channel)) {
     if (!packet) fail_gone();
     const KeeperMessage message = decode_keeper_message(packet->text);
     if (const auto* first = std::get_if<TakeUp>(&message)) {
-      check(packet->descriptors.size() == kOfTakeUp, "keeper: 'take-up' came with {} descriptors, expected {}",
-            packet->descriptors.size(), kOfTakeUp);
+      check(packet->descriptors.size() == kOfTakeUp,
+            "keeper: 'take-up' came with {} descriptors, expected {}", packet->descriptors.size(), kOfTakeUp);
       given = *first;
       socket = std::move(packet->descriptors[0]);
       desk = std::move(packet->descriptors[1]);

@@ -131,7 +131,8 @@ void MasterFront::take_up(const keeper::ActionsDone& done) {
   }
   number_ = told->number;
   summary_ = told->summary;
-  check(number_ >= done.input, "launch: the journal has {} inputs, and {} were acted on", number_, done.input);
+  check(number_ >= done.input, "launch: the journal has {} inputs, and {} were acted on", number_,
+        done.input);
   std::vector<MasterAction> actions;
   for (; at < packets.size(); ++at) {
     told = decode_told(packets[at]);
@@ -216,9 +217,10 @@ control::JobStatus MasterFront::status(int64_t now_ns) {
 
 Verdict MasterFront::verdict(std::optional<int> blamed) {
   if (own_) return own_->verdict(blamed);
-  return decode_verdict(ask(encode(AskMaster{.verdict = true, .blamed = blamed.value_or(-1)}),
-                            [](const auto&) { return true; })
-                            .back());
+  return decode_verdict(
+      ask(encode(AskMaster{.verdict = true, .blamed = blamed.value_or(-1)}), [](const auto&) {
+        return true;
+      }).back());
 }
 
 void MasterFront::add_polled(std::vector<pollfd>& polled) const {

@@ -38,8 +38,9 @@ struct MasterFrontOptions {
   std::vector<std::string> environment{};
   std::string folder{};  // of the journal, which somebody else removes with all that is in it
   int patience_ms = 1'000;
-  sigset_t signal_mask{};                       // of the process
-  std::optional<keeper::ActionsDone> takes_up{};  // a journal of which another agent has done so much; none: a new one
+  sigset_t signal_mask{};  // of the process
+  std::optional<keeper::ActionsDone>
+      takes_up{};  // a journal of which another agent has done so much; none: a new one
   std::function<void()> while_waiting = [] {};  // called now and then where an answer takes long
   std::function<void(const std::string& why)> on_replaced = [](const std::string&) {};
 };

@@ -27,8 +27,8 @@ void serve_master(control::PacketChannel channel);
 struct MasterSummary {
   bool done = false, goes_on = true;
   int64_t next_tick_ns = kNeverNs, generation = -1, step = -1;
-  int64_t begun = -1;  // the last generation that has begun
-  int stop = 0;        // the signal that asked to save and end; 0: none has
+  int64_t begun = -1;          // the last generation that has begun
+  int stop = 0;                // the signal that asked to save and end; 0: none has
   std::vector<int> workers{};  // by rank; -1: nobody has it now
   bool operator==(const MasterSummary&) const = default;
 };

@@ -1,4 +1,4 @@
-#include "athanor/launch/job_number.h"
+#include "athanor/launch/keeper/job_number.h"
 
 #include <fmt/core.h>
 #include <sys/random.h>
@@ -8,7 +8,7 @@
 #include "athanor/base/check.h"
 #include "athanor/control/messages.h"
 
-namespace athanor::launch {
+namespace athanor::launch::keeper {
 
 std::string random_job_number() {
   std::array<unsigned char, control::kJobDigits / 2> bytes{};
@@ -19,4 +19,4 @@ std::string random_job_number() {
   return digits;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::keeper

@@ -6,8 +6,8 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::keeper {
 
 std::string random_job_number();  // control::kJobDigits of them, hexadecimal
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::keeper
