@@ -17,7 +17,8 @@ const std::vector<const Fault*>& all_faults() {
       &skip_fault(),           &delay_fault(),         &reorder_fault(),
       &mismatch_fault(),       &flip_slot_fault(),     &flip_checkpoint_fault(),
       &flip_parameter_fault(), &flip_gradient_fault(), &full_fault(),
-      &scale_fault()};
+      &scale_fault(),          &kill_at_call_fault(),  &memory_fault(),
+      &descriptors_fault(),    &clock_fault()};
   return all;
 }
 
