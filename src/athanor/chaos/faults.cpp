@@ -15,7 +15,9 @@ const std::vector<const Fault*>& all_faults() {
       &kill_agent_fault(),     &kill_master_fault(),   &nan_gradient_fault(), &stop_term_fault(),
       &stop_fault(),           &pause_fault(),         &skip_fault(),         &delay_fault(),
       &reorder_fault(),        &mismatch_fault(),      &flip_slot_fault(),    &flip_checkpoint_fault(),
-      &flip_parameter_fault(), &flip_gradient_fault(), &full_fault(),         &scale_fault(), &slow_fault()};
+      &flip_parameter_fault(), &flip_gradient_fault(), &full_fault(),         &scale_fault(),
+      &slow_fault(),           &kill_at_call_fault(),  &memory_fault(),       &descriptors_fault(),
+      &clock_fault()};
   return all;
 }
 

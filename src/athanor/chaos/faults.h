@@ -30,6 +30,7 @@ const Fault& kill_several_fault();
 const Fault& kill_all_fault();
 const Fault& kill_again_fault();
 const Fault& kill_agent_fault();
+const Fault& kill_at_call_fault();
 const Fault& kill_master_fault();
 const Fault& nan_gradient_fault();
 const Fault& stop_term_fault();
@@ -46,6 +47,9 @@ const Fault& flip_gradient_fault();
 const Fault& full_fault();
 const Fault& scale_fault();
 const Fault& slow_fault();
+const Fault& memory_fault();
+const Fault& descriptors_fault();
+const Fault& clock_fault();
 
 }  // namespace athanor::chaos::kinds
 

@@ -15,12 +15,7 @@ namespace athanor::chaos {
 namespace {
 
 // A job that does no step for so long and a hundred steps is given up.
-constexpr double kPatienceSeconds = 60.0;
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
+constexpr double kIdleSeconds = 60.0;
 
 class Soak {
  public:
@@ -38,7 +33,7 @@ class Soak {
   void follow(JobHandle& job, const Fault& fault, const Draw& draw);
   void conclude(JobHandle& job, const JobCommand& command);
   int64_t patience_ns() const {
-    return static_cast<int64_t>((kPatienceSeconds + 100.0 * undisturbed_.median_step_seconds()) * 1e9);
+    return static_cast<int64_t>((kIdleSeconds + 100.0 * undisturbed_.median_step_seconds()) * 1e9);
   }
   bool wait(JobHandle& job, const std::function<bool()>& done) {
     return job.wait(done, now_ns() + patience_ns());

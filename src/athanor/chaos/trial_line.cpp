@@ -14,11 +14,6 @@
 namespace athanor::chaos {
 namespace {
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 Json struck_ranks(const std::vector<int>& ranks) {
   if (ranks.empty()) return Json();
   return ranks.size() == 1 ? Json(ranks.front()) : Json(ranks);

@@ -12,6 +12,7 @@
 // seen. A line of a negative control has "control":true, and has to have "passed":false. Thread rule: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@
 namespace athanor::chaos {
 
 struct CampaignOptions;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 
 Json header_line(const CampaignOptions& options, const Undisturbed& undisturbed);
 Json trial_line(const TrialResult& result, uint64_t seed);
