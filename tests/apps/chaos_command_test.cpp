@@ -131,6 +131,16 @@ TEST_F(Chaos, ADiskAndASizeThatChange) {
   EXPECT_TRUE(nothing_left_running());
 }
 
+// A rank dies between two system calls, or lacks what it needs for a new world.
+TEST_F(Chaos, ARankThatLacksWhatItNeeds) {
+  expect_two_trials_hold("kill-at-call", "3", "survivors_kept_pids");
+  for (const char* kind : {"memory", "descriptors"}) expect_two_trials_hold(kind, "3", "bitwise");
+}
+
+TEST_F(Chaos, AClockJumpsAndNobodyMinds) {
+  expect_two_trials_hold("clock", "2", "bitwise");
+}
+
 TEST_F(Chaos, ASoakStrikesOneRunAgainAndAgain) {
   const std::vector<std::string> soak = {
       "chaos",          "run.toml", "-n", "3",        "--set",

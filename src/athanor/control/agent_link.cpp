@@ -84,15 +84,16 @@ std::optional<WorldOffer> AgentLink::next(int64_t generation, const std::string&
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
     if (offer_ && offer_->generation <= generation) offer_.reset();
-    return offer_ || lost_ || !ended_.empty();
+    return offer_ || failure_ || lost_ || !ended_.empty();
   });
+  if (failure_) std::rethrow_exception(failure_);
   if (lost_ || !ended_.empty()) return std::nullopt;
   return std::exchange(offer_, std::nullopt);
 }
 
 std::optional<Persisted> AgentLink::take_persisted(bool wait) {
   std::unique_lock lock(mutex_);
-  if (wait) changed_.wait(lock, [&] { return !persisted_.empty() || lost_; });
+  if (wait) changed_.wait(lock, [&] { return !persisted_.empty() || failure_ || lost_; });
   if (persisted_.empty()) return std::nullopt;
   Persisted first = std::move(persisted_.front());
   persisted_.pop_front();
@@ -149,9 +150,18 @@ void AgentLink::stay_connected() {
   try {
     while (receive_all())
       if (!connect_again()) return lose("the launcher's agent is gone");
+  } catch (const IoError& error) {
+    error.code() == EMFILE ? give_up() : lose(error.what());
   } catch (const Failure& error) {
     lose(error.what());
   }
+}
+
+// The agent is there, but this process has no room for what it sends, which somebody waits for.
+void AgentLink::give_up() {
+  const std::scoped_lock lock(mutex_);
+  failure_ = std::current_exception();
+  changed_.notify_all();
 }
 
 // What nobody has taken yet may be waited for.

@@ -19,6 +19,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -95,6 +96,7 @@ class AgentLink {
   bool may_leave() const;
   void listen_to_pulse(int64_t elapsed_ns);
   void lose(const std::string& why);
+  void give_up();
 
   AgentLinkOptions options_;
   mutable std::mutex mutex_;
@@ -110,6 +112,7 @@ class AgentLink {
   int num_tries_ = 0;   // to connect, since an agent has welcomed this process
   uint64_t num_shed_ = 0;
   bool lost_ = false;
+  std::exception_ptr failure_{};
   int64_t leave_at_ns_ = 0;          // not later; 0: it does not leave
   std::optional<PulseWatch> pulse_;  // of the agent, once it is known; of the thread
   Descriptor wake_;                  // an eventfd: there is something to send, or the end

@@ -165,9 +165,10 @@ std::optional<Packet> PacketChannel::receive(Take take) {
     return std::nullopt;
   }
   check((header.msg_flags & MSG_TRUNC) == 0, "control channel: a packet of more than {} bytes", kPacketBytes);
-  check((header.msg_flags & MSG_CTRUNC) == 0,
-        "control channel: descriptors were lost: more than {}, or than this process may open",
-        kPacketDescriptors);
+  if ((header.msg_flags & MSG_CTRUNC) != 0)
+    fail_io(
+        fmt::format("descriptors were lost: more than {}, or than this process may open", kPacketDescriptors),
+        EMFILE);
   packet.text.resize(static_cast<size_t>(length));
   return packet;
 }

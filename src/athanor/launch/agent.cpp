@@ -165,6 +165,7 @@ void AgentLoop::take_arrivals() {
       master_.refused(*worker, arrival.error, now_ns());
     } else if (arrival.hello.job == job_ && arrival.hello.worker == *worker) {
       one->channel = std::move(arrival.channel);
+      one->left_ns = 0;
       welcome(*worker);
       master_.hello(*worker, now_ns());
       take_packets(*worker, kPacketsATurn);
@@ -196,7 +197,10 @@ void AgentLoop::take_packets(int worker, int most) {
     while (channel && most-- > 0) {
       channel->flush();
       const auto packet = channel->receive();
-      if (channel->closed()) channel.reset();
+      if (channel->closed()) {
+        channel.reset();
+        processes_.find(worker)->left_ns = now_ns();
+      }
       if (!packet) return;
       const control::NumberedMessage said = control::decode_numbered_message(packet->text);
       if (said.number > 0 && said.number <= notes_.taken(worker)) continue;

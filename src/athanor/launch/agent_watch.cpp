@@ -22,6 +22,14 @@ void AgentLoop::look_at_ranks(int64_t now_ns) {
     states.push_back({one.rank, process_state(one.process.pid())});
     workers[one.rank] = worker;
   }
+  for (const auto& [rank, worker] : workers) {
+    RankProcess& one = *processes_.find(worker);
+    if (one.left_ns == 0 || now_ns - one.left_ns < options_.stopped_ms * 1'000'000) continue;
+    one.left_ns = 0;
+    killed_because_[worker] = fmt::format("had left, did not end within {:.3g} s and was killed",
+                                          1e-3 * static_cast<double>(options_.stopped_ms));
+    one.process.signal(SIGKILL);
+  }
   for (const StoppedRank& found : watch_.look(now_ns, states))
     if (const auto worker = workers.find(found.rank); worker != workers.end()) tell(found, worker->second);
 }

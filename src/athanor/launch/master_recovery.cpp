@@ -33,7 +33,9 @@ void Master::take_good_end(int worker, int64_t now_ns) {
 
 void Master::take_failure(int worker, int64_t now_ns) {
   Process& process = processes_.at(worker);
-  const RankEnd& end = process.end;
+  RankEnd& end = process.end;
+  if (process.farewell && process.farewell->cause == control::Cause::exhausted)
+    end.how += ": " + process.farewell->what;
   if (elastic() && finished_ && !ending_) {
     process.harmless = true;
     actions_.push_back(Say{fmt::format("{} {} after the run had been saved", name(process.rank), end.how)});

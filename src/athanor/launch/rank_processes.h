@@ -29,6 +29,7 @@ struct RankProcess {
   int rank;
   Worker process;
   std::optional<control::PacketChannel> channel{};  // none before it says hello, and after it broke
+  int64_t left_ns = 0;                              // when it broke; 0: it has not
   std::vector<control::AgentMessage> unsent{};      // for when it has connected to this agent, too
 };
 

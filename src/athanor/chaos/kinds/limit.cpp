@@ -14,12 +14,12 @@ namespace {
 // The first rank that is struck is limited; the second one dies, so that the first needs a new world.
 class Limit : public Fault {
  public:
-  explicit Limit(__rlimit_resource resource) : resource_(resource) {}
+  Limit(__rlimit_resource resource, rlim_t least) : resource_(resource), least_(least) {}
   int least_ranks() const override { return 2; }
   std::vector<int> draw_ranks(Dice& dice, int num_ranks) const override { return dice.choose(2, num_ranks); }
   void inject(JobHandle& job, const Draw& draw) const override {
-    const rlimit none{.rlim_cur = 1, .rlim_max = 1};
-    if (prlimit(job.pid_of(draw.ranks[0]), resource_, &none, nullptr) != 0)
+    const rlimit least{.rlim_cur = least_, .rlim_max = least_};
+    if (prlimit(job.pid_of(draw.ranks[0]), resource_, &least, nullptr) != 0)
       job.note("the limit could not be set");
     job.strike(draw.ranks, 0);
     job.signal({draw.ranks[1]}, SIGKILL);
@@ -39,11 +39,12 @@ class Limit : public Fault {
 
  private:
   __rlimit_resource resource_;
+  rlim_t least_;
 };
 
 class Memory final : public Limit {
  public:
-  Memory() : Limit(RLIMIT_AS) {}
+  Memory() : Limit(RLIMIT_AS, 1) {}
   FaultText text() const override {
     return text_of("memory",
                    "One rank gets no more memory from the system (RLIMIT_AS), and SIGKILL to another one");
@@ -52,7 +53,7 @@ class Memory final : public Limit {
 
 class Descriptors final : public Limit {
  public:
-  Descriptors() : Limit(RLIMIT_NOFILE) {}
+  Descriptors() : Limit(RLIMIT_NOFILE, 4) {}
   FaultText text() const override {
     return text_of("descriptors",
                    "One rank may open no more files (RLIMIT_NOFILE), and SIGKILL to another one");
