@@ -28,7 +28,7 @@
 #include "athanor/observe/report.h"
 #include "athanor/run/init_from.h"
 #include "athanor/run/run_folder.h"
-#include "athanor/run/set_settings.h"
+#include "athanor/run/decisions/set_settings.h"
 #include "command.h"
 #include "run_page.h"
 

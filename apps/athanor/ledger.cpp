@@ -21,7 +21,7 @@
 #include "athanor/data/ledger.h"
 #include "athanor/engine/state.h"
 #include "athanor/observe/metrics.h"
-#include "athanor/run/decision_log.h"
+#include "athanor/run/decisions/decision_log.h"
 #include "athanor/run/init_from.h"
 #include "athanor/run/resume_changes.h"
 #include "checkpoint_path.h"

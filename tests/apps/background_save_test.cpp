@@ -58,11 +58,11 @@ TEST_F(BackgroundSave, TrainingDoesNotWaitAndTheNextIsSkipped) {
   Program job = hold(4, kSets + std::vector<std::string>{"train.steps=14"});
   reaches(job, 13);
   ASSERT_TRUE(
-      job.wait_until([&] { return job.errors_so_far().find("step 12 is not saved") != std::string::npos; }));
-  EXPECT_THAT(job.errors_so_far(),
+      job.wait_until([&] { return job.output_so_far().find("step 12 is not saved") != std::string::npos; }));
+  EXPECT_THAT(job.output_so_far(),
               HasSubstr("step 8 is not saved: the checkpoint before it is still being written"));
   EXPECT_THAT(place.list("runs/t/checkpoints"), ElementsAre(HasSubstr(".step_00000004.tmp-")));
-  EXPECT_THAT(job.errors_so_far(), Not(HasSubstr("saved runs")));
+  EXPECT_THAT(job.output_so_far(), Not(HasSubstr("saved runs")));
   release();
   EXPECT_EQ(job.finish().exit_code, 0) << job.errors_so_far();
   EXPECT_THAT(place.list("runs/t/checkpoints"), ElementsAre("step_00000004", "step_00000014"));

@@ -11,7 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/config/print.h"
 #include "athanor/data/batch.h"
-#include "athanor/run/decision_log.h"
+#include "athanor/run/decisions/decision_log.h"
 #include "train/layout_run.h"
 #include "train/whole_run.h"
 

@@ -7,7 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/parallel/data/not_finite.h"
-#include "athanor/run/decision_log.h"
+#include "athanor/run/decisions/decision_log.h"
 #include "train/held_slots.h"
 #include "train/hooked_world.h"
 #include "train/replaced_ranks.h"

@@ -78,7 +78,10 @@ namespace engine {
 namespace replicas {}
 using namespace replicas;
 }  // namespace engine
-namespace run {}
+namespace run {
+namespace decisions {}
+using namespace decisions;
+}  // namespace run
 namespace verify {}
 namespace launch {
 namespace diagnosis {}

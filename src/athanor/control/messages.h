@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "athanor/base/namespaces.h"
+#include "athanor/control/persist_messages.h"
 #include "athanor/observe/event_log.h"
 
 namespace athanor::control {
@@ -58,16 +59,6 @@ struct Saved {
   int64_t generation = 0, step = 0;
   std::string path{}, error{};  // one of them
   bool operator==(const Saved&) const = default;
-};
-
-// Every rank has pinned its slot of this step: the checkpoint is to be written out of them under `path`. With one
-// descriptor, of memory with the files beside the tensors (checkpoint/format/persist.h); `metrics` is to be safe first.
-struct Persist {
-  int64_t generation = 0, step = 0;
-  int64_t files_bytes = 0;
-  std::string path{}, metrics{};
-  bool repeated = false;  // to another agent: the one before may have written it and told nobody
-  bool operator==(const Persist&) const = default;
 };
 
 // `other`: what is not counted, such as building a model.
@@ -130,13 +121,6 @@ struct Meet {
 struct Stop {
   int signal = 0;
   bool operator==(const Stop&) const = default;
-};
-
-// The checkpoint of a Persist is written, or could not be. Its slots are not pinned any more.
-struct Persisted {
-  int64_t step = 0;
-  std::string path{}, error{};  // error "": it is written
-  bool operator==(const Persisted&) const = default;
 };
 
 // There will be no other world for this process.

@@ -45,7 +45,8 @@ std::optional<MemoryPlan> plan_if_all_fit(const Run& run, const PlanRequest& req
 // The plan of a phase, with the slots of its snapshots where it may have them: on all ranks or on none.
 MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group,
                               const std::optional<int>& slots_there, bool is_now) {
-  request.snapshot = choose_snapshot(request.config, *request.layout, run.has_slots(), run.holder_saves);
+  request.snapshot =
+      choose_snapshot(request.config, *request.layout, run.has_slots(), run.slot_saves.are_possible);
   request.device_bytes = free_device_bytes(*run.queue);
   if (slots_there) {
     if (is_now || request.snapshot.num_slots > *slots_there) request.snapshot.num_slots = *slots_there;

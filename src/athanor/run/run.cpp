@@ -19,8 +19,8 @@
 #include "athanor/kernels/table.h"
 #include "athanor/observe/metrics_history.h"
 #include "athanor/run/agreement.h"
+#include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/doubtful_data.h"
-#include "athanor/run/set_settings.h"
 
 namespace athanor::run {
 
@@ -51,8 +51,8 @@ void Run::meet(const Meeting& meeting) {
     io.ranks_of_host = world->size();
     io.rank_of_host = world->rank();
   }
-  holder_saves = meeting.holder_saves;
-  handed_step = -1;
+  slot_saves.are_possible = meeting.holder_saves;
+  slot_saves.handed_step = -1;
   saves_first = meeting.saves_first;
   report.ranks = world->size();
 }

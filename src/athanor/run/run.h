@@ -19,30 +19,21 @@
 #include <vector>
 
 #include "athanor/config/phases.h"
-#include "athanor/data/dataset.h"
 #include "athanor/engine/state.h"
 #include "athanor/observe/run_events.h"
-#include "athanor/run/decision_log.h"
+#include "athanor/run/decisions/decision_log.h"
 #include "athanor/run/guards.h"
 #include "athanor/run/recorder.h"
 #include "athanor/run/rendezvous.h"
 #include "athanor/run/run_folder.h"
 #include "athanor/run/run_keeper.h"
+#include "athanor/run/run_phase.h"
 #include "athanor/run/samples.h"
 #include "athanor/run/save_schedule.h"
+#include "athanor/run/slot_saves.h"
 #include "athanor/run/trainer.h"
 
 namespace athanor::run {
-
-// A phase of the run with its data. A run without phases is one with no name.
-struct RunPhase {
-  std::string name;
-  int64_t first_step, last_step;  // of the run, both included
-  Config config;                  // of which train.steps is last_step: a segment ends there
-  Config said = {};               // the same without decisions of the run
-  Dataset data = {};
-  std::string text() const;  // "phase 'long context'", "the run"
-};
 
 struct Run {
   Run(const Config& agreed, const Meeting& meeting, const TrainIo& io);
@@ -69,8 +60,8 @@ struct Run {
   // the end of what they have handed over. Collective.
   void take_saved();
   void settle_saved();
-  // Waits until nobody writes in the folder of checkpoints: whoever held slots of an earlier world may. On rank 0.
-  void wait_for_writer();
+  void
+  wait_for_writer();  // rank 0, until nobody writes in the folder of checkpoints: whoever held slots of an earlier world
   void load_state() { find_state(); }  // of the newest checkpoint, or the first one
   int64_t next_generation() const { return first_generation_ + world->generation(); }
   int64_t recorded_step() const;  // the newest one whose metrics stand in the run's file; -1: there is none
@@ -83,8 +74,7 @@ struct Run {
   void renew_report(double tokens_per_second);
   void write_report(const char* status);
   void write_trace(int rank);
-  // After an error: records it, and closes what the console shows. Throws nothing.
-  void failed(const std::string& reason) noexcept;
+  void failed(const std::string& reason) noexcept;  // records it, and closes what the console shows
 
   int64_t last_step() const { return phases.back().last_step; }
   const RunPhase& phase() const { return phase_of(state.step + 1); }  // of the next step
@@ -100,11 +90,6 @@ struct Run {
   // On rank 0, after each save; `error`: why it failed.
   std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
       [](int64_t, const std::string&, const std::string&) {};
-  // On rank 0, where whoever holds the slots saves (rendezvous.h).
-  std::function<void(const control::Persist& what, const std::vector<TextFile>& files)> persist =
-      [](const control::Persist&, const std::vector<TextFile>&) {};
-  std::function<std::optional<control::Persisted>(bool wait)> persisted =
-      [](bool) -> std::optional<control::Persisted> { return std::nullopt; };
   std::function<void(const RunEvent& event)> happened = [](const RunEvent&) {};         // under a launcher
   std::function<void(control::ProgressKind kind)> does = [](control::ProgressKind) {};  // doing.h
   std::function<void()> progressed = [] {};                                             // of the same
@@ -112,9 +97,8 @@ struct Run {
   Config config;  // as of the next step
   Config said;    // the same without decisions of the run
   TrainIo io;
-  World* world;               // of the newest meeting
-  int slots_fd;               // of the same; -1: nobody holds slots for this rank
-  bool holder_saves = false;  // of the same
+  World* world;  // of the newest meeting
+  int slots_fd;  // of the same; -1: nobody holds slots for this rank
   RunFolder folder;
   RunKeeper keeper;
   const int threads;
@@ -132,13 +116,11 @@ struct Run {
   int64_t generation = -1;  // of the run, which counts its processes and their worlds; -1: none has begun
   TrainReport report;
   SaveSchedule saves;
+  SlotSaves slot_saves;
   Guards guards;
   std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
   double went_back_at = 0.0;           // and since when nothing has been trained
   int64_t saved_step = -1;
-  int64_t told_saved_step = -1;  // on rank 0: of which whoever holds the slots has told the end
-  int64_t handed_step =
-      -1;  // that whoever holds the slots saves, in this world, and of which not all ranks know the end
   bool saves_first = false;   // the next segment writes a checkpoint before its first step
   bool may_owe_save = false;  // the state came from memory: a failure may have been before it was saved
   std::vector<double> rates;  // tokens per second of the steps of this process

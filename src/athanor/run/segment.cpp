@@ -18,10 +18,10 @@
 #include "athanor/evaluate/perplexity.h"
 #include "athanor/models/load.h"
 #include "athanor/run/agreement.h"
+#include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/doing.h"
 #include "athanor/run/finite.h"
 #include "athanor/run/server_run.h"
-#include "athanor/run/set_settings.h"
 
 namespace athanor::run {
 namespace {

@@ -134,10 +134,10 @@ void SegmentChain::agree_on_run() {
     run_->happened = [this](const RunEvent& event) { rendezvous_.happened(event); };
     run_->does = [this](control::ProgressKind kind) { rendezvous_.does(kind); };
     run_->progressed = [this] { rendezvous_.progressed(); };
-    run_->persist = [this](const control::Persist& what, const std::vector<TextFile>& files) {
+    run_->slot_saves.persist = [this](const control::Persist& what, const std::vector<TextFile>& files) {
       rendezvous_.persist(what, files);
     };
-    run_->persisted = [this](bool wait) { return rendezvous_.persisted(wait); };
+    run_->slot_saves.persisted = [this](bool wait) { return rendezvous_.persisted(wait); };
     run_->told_saved = [this](int64_t step, const std::string& path, const std::string& error) {
       rendezvous_.saved(step, path, error);
     };

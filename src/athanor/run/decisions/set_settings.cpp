@@ -1,4 +1,4 @@
-#include "athanor/run/set_settings.h"
+#include "athanor/run/decisions/set_settings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,7 +17,7 @@
 #include "athanor/config/print.h"
 #include "athanor/config/validate.h"
 
-namespace athanor::run {
+namespace athanor::run::decisions {
 namespace {
 
 // Neither the model nor the order of samples nor the memory of a rank depends on these.
@@ -114,4 +114,4 @@ std::optional<int64_t> next_set(const std::vector<Decision>& decisions, int64_t 
   return next;
 }
 
-}  // namespace athanor::run
+}  // namespace athanor::run::decisions

@@ -19,7 +19,7 @@
 #include "athanor/engine/decisions.h"
 #include "athanor/run/run_folder.h"
 
-namespace athanor::run {
+namespace athanor::run::decisions {
 
 constexpr const char* kDecisionsName = "decisions.jsonl";
 
@@ -45,4 +45,4 @@ class DecisionLog {
   int64_t num_abandoned_ = 0;
 };
 
-}  // namespace athanor::run
+}  // namespace athanor::run::decisions

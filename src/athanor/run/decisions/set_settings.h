@@ -18,7 +18,7 @@
 #include "athanor/config/config.h"
 #include "athanor/engine/decisions.h"
 
-namespace athanor::run {
+namespace athanor::run::decisions {
 
 // Why a run of this config cannot have the setting ("optimizer.lr=1e-3") while it trains; "": it can.
 std::string why_not_set(const Config& config, const std::string& setting);
@@ -30,4 +30,4 @@ std::optional<Decision> set_decision(const Config& now, const std::string& setti
 Config settings_at(const Config& said, const std::vector<Decision>& decisions, int64_t step);
 std::optional<int64_t> next_set(const std::vector<Decision>& decisions, int64_t after_step);
 
-}  // namespace athanor::run
+}  // namespace athanor::run::decisions

@@ -1,4 +1,4 @@
-#include "athanor/run/decision_log.h"
+#include "athanor/run/decisions/decision_log.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "athanor/base/error.h"
 #include "athanor/observe/set_aside.h"
 
-namespace athanor::run {
+namespace athanor::run::decisions {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -108,4 +108,4 @@ std::string DecisionLog::text() const {
   return joined(lines_);
 }
 
-}  // namespace athanor::run
+}  // namespace athanor::run::decisions
