@@ -21,7 +21,7 @@
 #include "athanor/comm/shm/thread.h"
 #include "athanor/kernels/table.h"
 #include "athanor/launch/agent.h"
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 #include "athanor/observe/report.h"
 #include "bench.h"
 #include "command.h"

@@ -6,7 +6,7 @@
 
 #include "athanor/comm/options.h"
 #include "athanor/comm/world.h"
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 
 namespace athanor::apps {
 

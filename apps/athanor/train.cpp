@@ -23,7 +23,7 @@
 #include "athanor/config/print.h"
 #include "athanor/config/validate.h"
 #include "athanor/data/dataset.h"
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 #include "athanor/launch/stop_requests.h"
 #include "athanor/launch/stop_watcher.h"
 #include "athanor/run/init_from.h"

@@ -5,7 +5,7 @@
 
 #include "athanor/comm/options.h"
 #include "athanor/config/config.h"
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 #include "athanor/run/rendezvous.h"
 #include "athanor/run/report.h"
 

@@ -1,4 +1,4 @@
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

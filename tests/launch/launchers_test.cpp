@@ -6,8 +6,8 @@
 #include <string>
 
 #include "athanor/base/error.h"
-#include "athanor/launch/environment.h"
-#include "athanor/launch/slurm.h"
+#include "athanor/launch/environment/environment.h"
+#include "athanor/launch/environment/slurm.h"
 
 namespace athanor::tests::launchers_test {
 namespace {

@@ -1,7 +1,7 @@
 // A rank that counts steps with the others and goes on after failures, for the tests of the launcher.
 #pragma once
 
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 
 namespace athanor::tests {
 

@@ -20,7 +20,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/base/error.h"
 #include "athanor/comm/shm/shm.h"
 #include "athanor/control/agent_link.h"
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 #include "athanor/launch/keeper/agent_process.h"
 #include "athanor/launch/master/master_process.h"
 #include "recovering_worker.h"

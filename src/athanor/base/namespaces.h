@@ -85,10 +85,12 @@ using namespace decisions;
 namespace verify {}
 namespace launch {
 namespace diagnosis {}
+namespace environment {}
 namespace keeper {}
 namespace master {}
 namespace output {}
 using namespace diagnosis;
+using namespace environment;
 using namespace keeper;
 using namespace master;
 using namespace output;

@@ -20,6 +20,7 @@
 
 #include "athanor/base/namespaces.h"
 #include "athanor/control/persist_messages.h"
+#include "athanor/control/progress_messages.h"
 #include "athanor/observe/event_log.h"
 
 namespace athanor::control {
@@ -61,21 +62,6 @@ struct Saved {
   bool operator==(const Saved&) const = default;
 };
 
-// `other`: what is not counted, such as building a model.
-enum class ProgressKind { step, evaluation, saving, tokenizing, closing, other };
-constexpr int kNumProgressKinds = 6;
-
-// What a rank does, said when that changes, and counts what is done of it, so that standing still can be seen. A count is
-// droppable.
-struct Progress {
-  int64_t generation = 0, step = 0;  // the last step that is committed
-  ProgressKind kind = ProgressKind::step;
-  int64_t count = 0;  // of what `kind` says, from the start of the process
-  int64_t busy_ns = 0,
-          waited_ns = 0;  // in steps, from the start of the process: worked, and waited for the others
-  bool operator==(const Progress&) const = default;
-};
-
 // Something that rank 0 has seen and the launcher has not: an act of a guard, a checkpoint. Its time and generation are
 // the launcher's.
 struct Event {
@@ -84,7 +70,8 @@ struct Event {
 };
 
 enum class Status { finished, interrupted, failed };
-// Of a failure. `peer`: another rank, or the group that broke. `mismatch`: ranks that made different calls. `exhausted`: the system gave no more memory or threads.
+// Of a failure. `peer`: another rank, or the group that broke. `mismatch`: ranks that made different calls. `exhausted`: the
+// system gave no more memory, threads or descriptors.
 enum class Cause { none, config, error, not_finite, io, peer, mismatch, exhausted };
 
 // The last words of a worker before it exits.
@@ -106,8 +93,8 @@ struct Order {
 };
 
 // A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, the agent's pulse
-// (control/pulse.h), and for each rank of `left` its slots of the last generation that had begun, which this process has to give to the others: those of the dead
-// process that it replaces, or of ranks that are gone.
+// (control/pulse.h), and for each rank of `left` its slots of the last generation that had begun, which this process has to give
+// to the others: those of the dead process that it replaces, or of ranks that are gone.
 struct Meet {
   int64_t generation = 0;
   int rank = 0, size = 1;
@@ -148,7 +135,6 @@ WorkerMessage decode_worker_message(std::string_view text);
 NumberedMessage decode_numbered_message(std::string_view text);
 AgentMessage decode_agent_message(std::string_view text);
 
-std::string_view name_of(ProgressKind kind);
 std::string_view name_of(Status status);
 std::string_view name_of(Cause cause);
 

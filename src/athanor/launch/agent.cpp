@@ -44,10 +44,10 @@ AgentLoop::AgentLoop(const LaunchOptions& options, KeeperLine* keeper)
       master_(master_options()),
       saver_(*options.env),
       processes_(output_),
-      watch_({.kill_ns = options.stopped_ms * 1'000'000}),
-      hangs_(hang_limits(options.hang_ms)),
-      hardware_(options.system_root),
-      memory_kills_(options.system_root) {
+      watches_({.stopped = ProgressWatch({.kill_ns = options.stopped_ms * 1'000'000}),
+                .hangs = HangWatch(hang_limits(options.hang_ms)),
+                .hardware = HardwareCounters(options.system_root),
+                .memory_kills = MemoryKills(options.system_root)}) {
   if (keeper_ != nullptr) {
     adopt();
   } else if (control_) {
@@ -93,7 +93,7 @@ LaunchResult AgentLoop::run() {
     output_.flush(now);
     look_at_ranks(now);
     look_for_hang(now);
-    if (now - hardware_look_ns_ >= kHardwareNs) look_at_hardware(now);
+    if (now - watches_.hardware_look_ns >= kHardwareNs) look_at_hardware(now);
     if (now >= master_.next_tick_ns()) master_.tick(now);
     act();
     if (now >= record_.next_ns()) record_.renew(master_.status(now).goodput, now);
@@ -233,9 +233,10 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message,
     record_.begun(begun->run_folder);
     if (keeper_ != nullptr) keeper_->tell(BegunIn{begun->run_folder});
     newest_step_ = begun->step;
-    hangs_.segment_begins();
-    if (begun->generation == master_.generation()) slow_.segment_begins(processes_.find(worker)->rank);
-    memory_.begin();
+    watches_.hangs.segment_begins();
+    if (begun->generation == master_.generation())
+      watches_.slow.segment_begins(processes_.find(worker)->rank);
+    watches_.memory.begin();
     tell_begun(*begun);
     try {
       open_run(begun->run_folder);
@@ -250,11 +251,11 @@ void AgentLoop::take_progress(int worker, const Progress& progress, int64_t now_
   if (progress.kind == ProgressKind::step) {
     if (progress.step > newest_step_) step_ns_ = now_ns;
     newest_step_ = std::max(newest_step_, progress.step);
-    watch_.progress(progress.step, now_ns);
+    watches_.stopped.progress(progress.step, now_ns);
     look_at_memory(now_ns);
   }
   if (progress.generation == master_.generation())
-    hangs_.progress(processes_.find(worker)->rank, progress, now_ns);
+    watches_.hangs.progress(processes_.find(worker)->rank, progress, now_ns);
   look_for_slow(worker, progress, now_ns);
 }
 
@@ -267,9 +268,9 @@ void AgentLoop::take_ending(int worker, int64_t seen_ns) {
   process.reap();
   one.channel.reset();
   const int rank = one.rank;
-  watch_.forget(rank);
-  hangs_.forget(rank);
-  memory_.forget(rank);
+  watches_.stopped.forget(rank);
+  watches_.hangs.forget(rank);
+  watches_.memory.forget(rank);
   const RankEnd end = end_of(worker, seen_ns);
   master_.exited(worker, end, now_ns());
   act();  // the others are told before anything else is looked at

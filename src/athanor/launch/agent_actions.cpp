@@ -72,9 +72,9 @@ void AgentLoop::act(const FormWorld& form) {
     master_.failed(fmt::format("generation {}: {}", form.generation, error.what()), now_ns());
     return;
   }
-  watch_.formed();
-  hangs_.formed(size);
-  slow_.formed(size);
+  watches_.stopped.formed();
+  watches_.hangs.formed(size);
+  watches_.slow.formed(size);
   release_pins_of(form.left_generation);
   hold();
   for (size_t rank = 0; rank < form.members.size(); ++rank) send_meet(rank);

@@ -67,8 +67,8 @@ void AgentLoop::adopt_memories() {
 void AgentLoop::go_on_where_left() {
   newest_ = master_.left_off();
   if (newest_) {
-    watch_.formed();
-    hangs_.formed(static_cast<int>(newest_->members.size()));
+    watches_.stopped.formed();
+    watches_.hangs.formed(static_cast<int>(newest_->members.size()));
   }
   const TakeUp& given = keeper_->given;
   if (!given.begun_in.empty()) {

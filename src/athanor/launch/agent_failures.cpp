@@ -27,7 +27,7 @@ RankEnd AgentLoop::end_of(int worker, int64_t seen_ns) {
   } else if (end.signal_number == SIGKILL && !by_us.empty()) {
     end.meaning = by_us.mapped();
   } else if (end.signal_number == SIGKILL) {
-    const KilledBy by = memory_kills_.ask();
+    const KilledBy by = watches_.memory_kills.ask();
     end.meaning = meaning_of(by);
     if (by == KilledBy::kernel) end.how += " for want of memory";
   }
@@ -50,7 +50,7 @@ void AgentLoop::tell_failure(const Verdict& verdict, LaunchResult& result) {
   if (found == failures_.end() || result.exit_code == 2) return;
   FailureReport report = found->second;
   look_at_hardware(now_ns());
-  report.hardware = hardware_.since_start();
+  report.hardware = watches_.hardware.since_start();
   report.host = this_place().host;
   report.num_others = verdict.num_others_failed;
   report.num_other_lines = result.num_lines_dropped;

@@ -23,33 +23,33 @@ std::vector<RankStacks> stacks_of(const std::map<int, pid_t>& processes) {
 }  // namespace
 
 void AgentLoop::look_for_hang(int64_t now_ns) {
-  if (!control_ || options_.hang == HangAction::off || now_ns - hang_look_ns_ < kLookNs) return;
-  hang_look_ns_ = now_ns;
-  const auto found = hangs_.look(now_ns, !watch_.sees_stopped());
-  const bool is_asking =
-      hang_.stacks.valid() && hang_.stacks.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  if (!control_ || options_.hang == HangAction::off || now_ns - watches_.hang_look_ns < kLookNs) return;
+  watches_.hang_look_ns = now_ns;
+  const auto found = watches_.hangs.look(now_ns, !watches_.stopped.sees_stopped());
+  const bool is_asking = watches_.hang.stacks.valid() &&
+                         watches_.hang.stacks.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   if (is_asking) return;
   if (!found) {
-    hang_ = Hang{};
+    watches_.hang = Hang{};
     return;
   }
   const bool is_over = found->still_ns >= options_.timeout_ms * 1'000'000;
-  if (hang_.stacks.valid()) {
-    tell(*found, report_of(*found, hang_.stacks.get()), is_over || options_.hang == HangAction::act);
-  } else if (!hang_.is_told || (is_over && !hang_.was_over)) {
-    hang_.was_over = is_over;
+  if (watches_.hang.stacks.valid()) {
+    tell(*found, report_of(*found, watches_.hang.stacks.get()), is_over || options_.hang == HangAction::act);
+  } else if (!watches_.hang.is_told || (is_over && !watches_.hang.was_over)) {
+    watches_.hang.was_over = is_over;
     std::map<int, pid_t> processes;
     for (const int worker : processes_.running()) {
       const RankProcess& one = *processes_.find(worker);
       processes[one.rank] = one.process.pid();
     }
     // Not on this thread, which has signals and messages to answer.
-    hang_.stacks = std::async(std::launch::async, stacks_of, std::move(processes));
+    watches_.hang.stacks = std::async(std::launch::async, stacks_of, std::move(processes));
   }
 }
 
 void AgentLoop::tell(const Standstill& found, const HangReport& report, bool may_kill) {
-  if (!std::exchange(hang_.is_told, true)) {
+  if (!std::exchange(watches_.hang.is_told, true)) {
     act(Say{report.sentence + (report.lines.empty() ? "" : ":\n" + report.lines)});
     record_.add({.event = "hang",
                  .step = master_.step(),

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <future>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,14 +11,8 @@
 
 #include "athanor/control/pulse.h"
 #include "athanor/launch/agent.h"
-#include "athanor/launch/diagnosis/end_in_words.h"
+#include "athanor/launch/agent_watches.h"
 #include "athanor/launch/diagnosis/failure_report.h"
-#include "athanor/launch/diagnosis/hang_report.h"
-#include "athanor/launch/diagnosis/hang_watch.h"
-#include "athanor/launch/diagnosis/hardware_counters.h"
-#include "athanor/launch/diagnosis/memory_watch.h"
-#include "athanor/launch/diagnosis/progress_watch.h"
-#include "athanor/launch/diagnosis/slow_watch.h"
 #include "athanor/launch/generation_memory.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/launch/job_record.h"
@@ -137,37 +130,20 @@ class AgentLoop {
   std::optional<control::Pulse> pulse_;
   JobFile job_file_;
   std::optional<OperatorDesk> desk_;
-  struct Waiting {            // an operator, for an answer
-    int64_t from = -1;        // nobody
-    int64_t generation = -1;  // for something in a later one
-  };
   std::map<int, std::vector<int64_t>> wait_for_end_;  // of a worker
-  Waiting wait_for_save_, wait_for_rollback_, wait_for_setting_;
+  WaitingOperator wait_for_save_, wait_for_rollback_, wait_for_setting_;
   std::string setting_;
   int64_t rollback_step_ = -1;
   std::map<int64_t, GenerationMemory> memories_;  // by generation
   SlotSaver saver_;
-
   std::optional<FormWorld> newest_;  // the world that was formed last
   bool is_alone_ = false;            // the keeper is gone
   RankProcesses processes_;
-  ProgressWatch watch_;
-  HangWatch hangs_;
-  SlowWatch slow_{{}};
-  int64_t delay_look_ns_ = 0;
-  MemoryWatch memory_{{}};
-  HardwareCounters hardware_;
-  int64_t hardware_look_ns_ = 0;
-  struct Hang {
-    std::future<std::vector<RankStacks>> stacks{};  // valid: they are being read
-    bool is_told = false, was_over = false;         // was_over: they were asked for after timeout_ms
-  } hang_;
-  int64_t hang_look_ns_ = 0;
+  AgentWatches watches_;
   std::map<int, std::string> killed_because_;  // by worker
   std::map<int, std::string> killed_by_;       // workers, by whom, where that has been said
-  MemoryKills memory_kills_;
-  std::map<int, FailureReport> failures_;    // by rank, of its newest process that failed
-  int64_t newest_step_ = -1, step_ns_ = -1;  // which a rank told first, and when
+  std::map<int, FailureReport> failures_;      // by rank, of its newest process that failed
+  int64_t newest_step_ = -1, step_ns_ = -1;    // which a rank told first, and when
 };
 
 }  // namespace athanor::launch

@@ -14,7 +14,7 @@
 namespace athanor::launch {
 
 void AgentLoop::look_at_ranks(int64_t now_ns) {
-  if (!control_ || !watch_.wants_states(now_ns)) return;
+  if (!control_ || !watches_.stopped.wants_states(now_ns)) return;
   std::vector<SeenState> states;
   std::map<int, int> workers;  // by rank
   for (const int worker : processes_.running()) {
@@ -30,7 +30,7 @@ void AgentLoop::look_at_ranks(int64_t now_ns) {
                                           1e-3 * static_cast<double>(options_.stopped_ms));
     one.process.signal(SIGKILL);
   }
-  for (const StoppedRank& found : watch_.look(now_ns, states))
+  for (const StoppedRank& found : watches_.stopped.look(now_ns, states))
     if (const auto worker = workers.find(found.rank); worker != workers.end()) tell(found, worker->second);
 }
 
@@ -53,7 +53,7 @@ void AgentLoop::tell(const StoppedRank& found, int worker) {
   const std::string then =
       is_traced ? "the others wait for it"
                 : fmt::format("kill -CONT {} lets it go on; else it is killed in {:.3g} s", process,
-                              static_cast<double>(watch_.limit_ns() - found.stopped_ns) * 1e-9);
+                              static_cast<double>(watches_.stopped.limit_ns() - found.stopped_ns) * 1e-9);
   act(Say{fmt::format("{} {}: {}", name, cause, then)});
   record_.add({.event = "stopped",
                .step = master_.step(),
@@ -64,14 +64,14 @@ void AgentLoop::tell(const StoppedRank& found, int worker) {
 
 void AgentLoop::look_for_slow(int worker, const Progress& progress, int64_t now_ns) {
   if (!options_.tells_slow || progress.generation != master_.generation()) return;
-  if (now_ns - delay_look_ns_ >= kLookNs) {
-    delay_look_ns_ = now_ns;
+  if (now_ns - watches_.delay_look_ns >= kLookNs) {
+    watches_.delay_look_ns = now_ns;
     for (const int one : processes_.running()) {
       const RankProcess& process = *processes_.find(one);
-      slow_.delayed(process.rank, processor_delay_ns(process.process.pid()));
+      watches_.slow.delayed(process.rank, processor_delay_ns(process.process.pid()));
     }
   }
-  for (const SlowRank& found : slow_.progress(processes_.find(worker)->rank, progress)) {
+  for (const SlowRank& found : watches_.slow.progress(processes_.find(worker)->rank, progress)) {
     const double seconds = static_cast<double>(found.slow_ns) * 1e-9;
     const bool began = found.what == SlowRank::What::began;
     act(Say{sentence_of(found, options_.first_rank)});
@@ -86,8 +86,8 @@ void AgentLoop::look_for_slow(int worker, const Progress& progress, int64_t now_
 }
 
 void AgentLoop::look_at_hardware(int64_t now_ns) {
-  hardware_look_ns_ = now_ns;
-  for (const std::string& found : hardware_.look()) {
+  watches_.hardware_look_ns = now_ns;
+  for (const std::string& found : watches_.hardware.look()) {
     act(Say{"the machine: " + found});
     record_.add(
         {.event = "hardware", .step = master_.step(), .generation = master_.generation(), .cause = found});
@@ -95,16 +95,16 @@ void AgentLoop::look_at_hardware(int64_t now_ns) {
 }
 
 void AgentLoop::look_at_memory(int64_t now_ns) {
-  if (!memory_.is_due(now_ns)) return;
-  memory_.taken(now_ns);
+  if (!watches_.memory.is_due(now_ns)) return;
+  watches_.memory.taken(now_ns);
   const auto left = static_cast<double>(available_memory_bytes(options_.system_root));
   for (const int worker : processes_.running()) {
     const RankProcess& one = *processes_.find(worker);
     const MemorySample sample{
         .step = newest_step_, .bytes = own_memory_bytes(one.process.pid()), .at_ns = now_ns};
-    const auto found = memory_.sample(one.rank, sample, left / processes_.running().size());
+    const auto found = watches_.memory.sample(one.rank, sample, left / processes_.running().size());
     if (!found) continue;
-    const std::string sentence = sentence_of(*found, options_.first_rank, left, memory_.num_told());
+    const std::string sentence = sentence_of(*found, options_.first_rank, left, watches_.memory.num_told());
     act(Say{sentence});
     record_.add({.event = "memory-growth",
                  .step = found->last_step,

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "athanor/base/error.h"
-#include "athanor/launch/slurm.h"
+#include "athanor/launch/environment/slurm.h"
 
 namespace athanor::launch {
 namespace {

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "athanor/launch/variables.h"
+#include "athanor/launch/environment/variables.h"
 
 namespace athanor::launch {
 

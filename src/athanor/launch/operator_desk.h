@@ -24,6 +24,11 @@ namespace athanor::launch {
 
 constexpr size_t kMostOperators = 64;
 
+struct WaitingOperator {    // for an answer
+  int64_t from = -1;        // nobody
+  int64_t generation = -1;  // for something in a later one
+};
+
 class OperatorDesk {
  public:
   explicit OperatorDesk(const control::ListenerOptions& options) : listener_(options) {}

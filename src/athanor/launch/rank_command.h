@@ -8,8 +8,8 @@
 #include <csignal>
 
 #include "athanor/launch/agent.h"
+#include "athanor/launch/environment/worker_place.h"
 #include "athanor/launch/worker.h"
-#include "athanor/launch/worker_place.h"
 
 namespace athanor::launch {
 

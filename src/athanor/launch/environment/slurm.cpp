@@ -1,4 +1,4 @@
-#include "athanor/launch/slurm.h"
+#include "athanor/launch/environment/slurm.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 namespace {
 
 constexpr const char* kStepHint =
@@ -150,4 +150,4 @@ int slurm_master_port(const Variables& variables) {
   return kFirst + static_cast<int>((int64_t{7} * *job + step) % kCount);
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

@@ -13,7 +13,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 
 constexpr int kMostRanks = 1 << 20;
 
@@ -29,4 +29,4 @@ class Variables {
   std::function<const char*(const char* name)> lookup_;
 };
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

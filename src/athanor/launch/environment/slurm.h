@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "athanor/launch/variables.h"
+#include "athanor/launch/environment/variables.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 
 struct SlurmStep {
   int task = 0, num_tasks = 1;
@@ -31,4 +31,4 @@ std::vector<int> parse_tasks_per_node(std::string_view text, const char* name);
 // "node[01-03,7],other" -> "node01"; "rack[0-1]_blade[4-5]" -> "rack0_blade4"
 std::string first_host(std::string_view list, const char* name);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

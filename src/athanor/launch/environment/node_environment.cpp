@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 
 #include "athanor/base/error.h"
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 #include "athanor/launch/launchers.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 namespace {
 
 NodeEnvironment node_of(const FoundPlace& found, const std::string& launcher) {
@@ -60,4 +60,4 @@ std::optional<NodeEnvironment> parse_node_environment(const VariableLookup& look
   return found;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

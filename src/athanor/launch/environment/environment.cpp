@@ -1,4 +1,4 @@
-#include "athanor/launch/environment.h"
+#include "athanor/launch/environment/environment.h"
 
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/launch/launchers.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 namespace {
 
 constexpr const char* kOwnHint = "'athanor launch' sets these; unset them to train in one process";
@@ -201,4 +201,4 @@ RankEnvironment parse_rank_environment(const VariableLookup& lookup) {
   return place;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

@@ -1,4 +1,4 @@
-#include "athanor/launch/variables.h"
+#include "athanor/launch/environment/variables.h"
 
 #include <fmt/core.h>
 
@@ -6,7 +6,7 @@
 
 #include "athanor/base/error.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 
 std::string Variables::text(const char* name) const {
   const char* value = lookup_(name);
@@ -25,4 +25,4 @@ std::optional<int> Variables::number(const char* name, int least, int most) cons
   return value;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

@@ -1,10 +1,10 @@
-#include "athanor/launch/worker_place.h"
+#include "athanor/launch/environment/worker_place.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 
 std::vector<std::string> place_into(const std::vector<std::string>& around, const WorkerPlace& place) {
   const auto number = [](int value) { return value < 0 ? "" : std::to_string(value); };
@@ -30,4 +30,4 @@ std::vector<std::string> place_into(const std::vector<std::string>& around, cons
   return environment;
 }
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

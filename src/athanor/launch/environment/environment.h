@@ -29,7 +29,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 
 using VariableLookup = std::function<const char*(const char* name)>;  // null where it is not set
 
@@ -65,4 +65,4 @@ struct NodeEnvironment {
 // None if the environment names no nodes.
 std::optional<NodeEnvironment> parse_node_environment(const VariableLookup& lookup);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment

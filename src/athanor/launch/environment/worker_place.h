@@ -7,7 +7,7 @@
 
 #include "athanor/base/namespaces.h"
 
-namespace athanor::launch {
+namespace athanor::launch::environment {
 
 struct WorkerPlace {
   int rank = 0, world_size = 1;              // of the job
@@ -20,4 +20,4 @@ struct WorkerPlace {
 // `around`, NAME=value, with this place instead of any other.
 std::vector<std::string> place_into(const std::vector<std::string>& around, const WorkerPlace& place);
 
-}  // namespace athanor::launch
+}  // namespace athanor::launch::environment
