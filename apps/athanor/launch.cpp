@@ -25,9 +25,9 @@
 #include "athanor/launch/variables.h"
 #include "athanor/layout/layout.h"
 #include "athanor/observe/report.h"
+#include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/init_from.h"
 #include "athanor/run/run_folder.h"
-#include "athanor/run/decisions/set_settings.h"
 #include "command.h"
 
 namespace athanor::apps {
