@@ -30,7 +30,7 @@ void AgentLoop::look_for_hang(int64_t now_ns) {
                          watches_.hang.stacks.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   if (is_asking) return;
   if (!found) {
-    watches_.hang = Hang{};
+    watches_.hang = AgentWatches::Hang{};
     return;
   }
   const bool is_over = found->still_ns >= options_.timeout_ms * 1'000'000;

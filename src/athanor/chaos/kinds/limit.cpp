@@ -24,7 +24,6 @@ class Limit : public Fault {
     job.strike(draw.ranks, 0);
     job.signal({draw.ranks[1]}, SIGKILL);
   }
-  std::vector<std::string> control_settings() const override { return {"launch.max_restarts=1"}; }
   Expectation expectation() const override { return {.most_redone_steps = 1, .survivors = true}; }
 
  protected:
@@ -34,7 +33,7 @@ class Limit : public Fault {
         .what = what,
         .must =
             "the limited rank is started again, too; the job recovers with the bits of the undisturbed run",
-        .control = "launch.max_restarts = 1: enough for one of the two"};
+        .control = "launch.max_restarts = 0"};
   }
 
  private:
