@@ -102,9 +102,9 @@ TEST_F(BackgroundSave, TheDeathOfTheLauncherLeavesNoneOfIt) {
     reaches(job, 10);
     EXPECT_EQ(place.list("runs/t/checkpoints").front().substr(0, 14), ".step_00000008");
     job.signal(SIGKILL);
+    release();  // its agent sees that the ranks save and end
     job.finish();
   }
-  release();
   EXPECT_TRUE(nothing_left_running(/*patient=*/true));
   train(place, "t", kSets + until(16), 2);
   train(place, "u", kEveryStep + until(16));

@@ -217,11 +217,14 @@ TEST_F(Ctl, EventsAreReadWithoutAJob) {
   refuses({"rollback", "4"}, 1, {"no launcher trains"});
 }
 
-// The launcher is killed: its file stays, nobody listens, and the next launch takes it over.
+// The launcher is killed with its agent: its file stays, nobody listens, and the next launch takes it over.
 TEST_F(Ctl, OfALauncherThatWasKilled) {
   {
     Program job = place.start(launch_arguments(2, "t", kSets));
     begin(job);
+    const pid_t agent = agent_of(job.pid());
+    job.signal(SIGSTOP);  // it replaces nobody
+    kill(agent, SIGKILL);
     job.signal(SIGKILL);
     job.finish();
     EXPECT_TRUE(nothing_left_running(/*patient=*/true));

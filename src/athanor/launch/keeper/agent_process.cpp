@@ -20,11 +20,13 @@ LaunchOptions options_of(const TakeUp& given, const AgentProcessOptions& own, Ke
   options.max_ranks = given.max_ranks;
   options.run_folder = given.run_folder;
   options.refuse_size = [&keeper](int num_ranks) { return keeper.refuse_size(num_ranks); };
+  options.refuse_setting = [&keeper](const std::string& setting) { return keeper.refuse_setting(setting); };
   options.grace_ms = given.grace_ms;
   options.stopped_ms = given.stopped_ms;
   options.hang = static_cast<HangAction>(given.hang);
   options.timeout_ms = given.timeout_ms;
   options.hang_ms = given.hang_ms;
+  options.tells_slow = given.tells_slow;
   options.terminal = given.terminal;
   options.write = own.write;
   options.env = own.env;

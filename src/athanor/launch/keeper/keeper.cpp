@@ -130,6 +130,7 @@ class Keeper {
             .timeout_ms = options_.timeout_ms,
             .hang_ms = options_.hang_ms,
             .hang = static_cast<int>(options_.hang),
+            .tells_slow = options_.tells_slow,
             .terminal = options_.terminal,
             .job = job_,
             .socket = socket_->path(),
@@ -245,7 +246,8 @@ class Keeper {
     for (const std::string& key : forget.keys) kept_.erase(key);
   }
   void take(const BegunIn& begun) { begun_in_ = begun.run_folder; }
-  void take(const AskSize& asked) { send(SizeAnswer{options_.refuse_size(asked.num_ranks)}); }
+  void take(const AskSize& asked) { send(WhyNot{options_.refuse_size(asked.num_ranks)}); }
+  void take(const AskSetting& asked) { send(WhyNot{options_.refuse_setting(asked.setting)}); }
   void take(const Paused&) { has_paused_ = true; }
   void take(const JobEnded& ended) { result_ = ended.result; }
   void take(const AgentFailure& failure) { failure_ = failure; }

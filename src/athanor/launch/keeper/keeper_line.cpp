@@ -92,7 +92,7 @@ Packet KeeperLine::answer() {
     auto packet = next_packet();
     if (!packet) fail_gone();
     const KeeperMessage message = decode_keeper_message(packet->text);
-    if (std::holds_alternative<RankStarted>(message) || std::holds_alternative<SizeAnswer>(message))
+    if (std::holds_alternative<RankStarted>(message) || std::holds_alternative<WhyNot>(message))
       return std::move(*packet);
     waiting_.push_back(message);
   }
@@ -110,10 +110,18 @@ RankGiven KeeperLine::start(const StartRank& request) {
 
 std::string KeeperLine::refuse_size(int num_ranks) {
   tell(AskSize{num_ranks});
-  const Packet packet = answer();
-  const KeeperMessage message = decode_keeper_message(packet.text);
-  const auto* answered = std::get_if<SizeAnswer>(&message);
-  check(answered != nullptr, "keeper: no answer about {} ranks", num_ranks);
+  return why_not();
+}
+
+std::string KeeperLine::refuse_setting(const std::string& setting) {
+  tell(AskSetting{setting});
+  return why_not();
+}
+
+std::string KeeperLine::why_not() {
+  const KeeperMessage message = decode_keeper_message(answer().text);
+  const auto* answered = std::get_if<WhyNot>(&message);
+  check(answered != nullptr, "keeper: no answer to what was asked");
   return answered->why_not;
 }
 

@@ -6,7 +6,7 @@
 //   keeper.hold({{"segment 0", fd}, ...});                         // all that is to be kept, by name: differences are sent
 //   for (const KeeperMessage& message : keeper.take()) { ... }     // signals
 //
-// What hold() was given is kept when it returns, even if the agent is killed then. Only start() and refuse_size() wait for an
+// What hold() was given is kept when it returns, even if the agent is killed then. Only start() and refuse_...() wait for an
 // answer: of a process that does nothing else, unless it is stopped. Errors: IoError from start(), and where the keeper is gone;
 // Error for what no keeper says. Thread rule: one thread.
 #pragma once
@@ -37,6 +37,7 @@ class KeeperLine {
 
   RankGiven start(const StartRank& request);
   std::string refuse_size(int num_ranks);
+  std::string refuse_setting(const std::string& setting);
   void hold(const std::map<std::string, int>& descriptors);
   void tell(const AgentRequest& request, const std::vector<int>& descriptors = {});
 
@@ -48,6 +49,7 @@ class KeeperLine {
  private:
   std::optional<Packet> next_packet();  // waits; none: it is gone
   Packet answer();                      // to what was asked last
+  std::string why_not();                // the same
   void send(const std::string& text, const std::vector<int>& descriptors);
 
   PacketChannel channel_;

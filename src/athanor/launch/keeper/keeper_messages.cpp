@@ -29,6 +29,7 @@ Json to_json(const TakeUp& m) {
           {"timeout_ms", m.timeout_ms},
           {"hang_ms", m.hang_ms},
           {"hang", m.hang},
+          {"tells_slow", m.tells_slow},
           {"terminal", m.terminal},
           {"job", m.job},
           {"socket", m.socket},
@@ -55,8 +56,8 @@ Json to_json(const StopAskedFor& m) {
 Json to_json(const Pause& m) {
   return {{"message", "pause"}, {"pauses", m.pauses}};
 }
-Json to_json(const SizeAnswer& m) {
-  return {{"message", "size"}, {"why_not", cut(m.why_not)}};
+Json to_json(const WhyNot& m) {
+  return {{"message", "answer"}, {"why_not", cut(m.why_not)}};
 }
 Json to_json(const StartRank& m) {
   return {{"message", "start"}, {"worker", m.worker}, {"rank", m.rank}, {"world_size", m.world_size}};
@@ -75,6 +76,9 @@ Json to_json(const Forget& m) {
 }
 Json to_json(const BegunIn& m) {
   return {{"message", "begun"}, {"run_folder", m.run_folder}};
+}
+Json to_json(const AskSetting& m) {
+  return {{"message", "setting"}, {"setting", m.setting}};
 }
 Json to_json(const AskSize& m) {
   return {{"message", "size"}, {"num_ranks", m.num_ranks}};
@@ -126,6 +130,7 @@ TakeUp read_take_up(const Fields& fields) {
           .timeout_ms = fields.number("timeout_ms", 0, kMost),
           .hang_ms = fields.number("hang_ms", 0, kMost),
           .hang = whole(fields, "hang"),
+          .tells_slow = fields.flag("tells_slow"),
           .terminal = fields.flag("terminal"),
           .job = fields.text("job"),
           .socket = fields.text("socket"),
@@ -156,7 +161,7 @@ KeeperMessage decode_keeper_message(std::string_view text) {
   if (name == "all") return AllIsGiven{};
   if (name == "stop") return StopAskedFor{whole(fields, "signal"), fields.number("at_ns", 0, kMost)};
   if (name == "pause") return Pause{fields.flag("pauses")};
-  if (name == "size") return SizeAnswer{fields.text("why_not")};
+  if (name == "answer") return WhyNot{fields.text("why_not")};
   fields.refuse("message", "which no keeper sends");
 }
 
@@ -171,6 +176,7 @@ AgentRequest decode_agent_request(std::string_view text) {
   if (name == "forget") return Forget{texts(fields, "keys")};
   if (name == "begun") return BegunIn{fields.text("run_folder")};
   if (name == "size") return AskSize{whole(fields, "num_ranks")};
+  if (name == "setting") return AskSetting{fields.text("setting")};
   if (name == "paused") return Paused{};
   if (name == "job-ended")
     return JobEnded{{.exit_code = whole(fields, "exit_code"),

@@ -26,7 +26,7 @@ struct TakeUp {
   std::string run_folder{}, begun_in{}, system_root{};  // begun_in: where a world has begun; "": none has
   int64_t grace_ms = 0, stopped_ms = 0, timeout_ms = 0, hang_ms = 0;
   int hang = 0;
-  bool terminal = false;
+  bool tells_slow = true, terminal = false;
   std::string job{}, socket{}, desk{};  // the launch's number; the paths of the sockets
   int64_t keeper = 0;                   // its process
   std::string replaces{};               // what became of the agent before it; "": it is the first one
@@ -50,7 +50,7 @@ struct StopAskedFor {
 struct Pause {
   bool pauses = true;  // false: goes on
 };
-struct SizeAnswer {
+struct WhyNot {
   std::string why_not{};
 };
 
@@ -74,6 +74,9 @@ struct Forget {
 struct BegunIn {
   std::string run_folder{};
 };
+struct AskSetting {
+  std::string setting{};  // "optimizer.lr=1e-3"
+};
 struct AskSize {
   int num_ranks = 1;
 };
@@ -87,9 +90,9 @@ struct AgentFailure {
   int io_code = -1;  // -1: no IoError
 };
 
-using KeeperMessage = std::variant<TakeUp, RankStarted, Kept, AllIsGiven, StopAskedFor, Pause, SizeAnswer>;
-using AgentRequest = std::variant<StartRank, RankEnded, SignalRank, Keep, Forget, BegunIn, AskSize, Paused,
-                                  JobEnded, AgentFailure>;
+using KeeperMessage = std::variant<TakeUp, RankStarted, Kept, AllIsGiven, StopAskedFor, Pause, WhyNot>;
+using AgentRequest = std::variant<StartRank, RankEnded, SignalRank, Keep, Forget, BegunIn, AskSize,
+                                  AskSetting, Paused, JobEnded, AgentFailure>;
 
 std::string encode(const KeeperMessage& message);
 std::string encode(const AgentRequest& request);
