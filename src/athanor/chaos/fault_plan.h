@@ -35,7 +35,7 @@ struct PlannedFault {
   int64_t step = kSoon;  // the rank's how manyth; kSoon: the one that it is in
   double where =
       0.0;  // which of the step's collectives, [0, 1); acts on gradients take the first one of theirs
-  double amount = 0.0;  // delay: seconds; flip_gradient: which bit, [0, 1)
+  double amount = 0.0;  // delay: seconds; flip_gradient: which bit, [0, 1); from 1 on a high one
 };
 
 class FaultPlan {

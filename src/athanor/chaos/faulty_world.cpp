@@ -25,13 +25,15 @@ void poison(const Call& call, const Buffers& buffers) {
   if (given != nullptr) std::memset(given, 0xff, bytes);
 }
 
-// One bit of a value that is not zero: of none that decides between finite and not.
+// One bit of a value that is not zero: of none that decides between finite and not. From 1 on that bit is the highest of the
+// mantissa, which no rounding hides.
 void flip_bit(void* values, int64_t count, double which) {
   constexpr int kBits = 30;
   auto* words = static_cast<uint32_t*>(values);
-  const double place = which * static_cast<double>(count);
+  constexpr int kHighest = 22;
+  const double place = (which < 1.0 ? which : which - 1.0) * static_cast<double>(count);
   auto at = static_cast<int64_t>(place);
-  const int bit = static_cast<int>((place - static_cast<double>(at)) * kBits);
+  const int bit = which < 1.0 ? static_cast<int>((place - static_cast<double>(at)) * kBits) : kHighest;
   for (int64_t i = 0; i < count && words[at] == 0; ++i) at = (at + 1) % count;
   words[at] ^= uint32_t{1} << bit;
 }

@@ -165,10 +165,10 @@ std::optional<Packet> PacketChannel::receive(Take take) {
     return std::nullopt;
   }
   check((header.msg_flags & MSG_TRUNC) == 0, "control channel: a packet of more than {} bytes", kPacketBytes);
-  if ((header.msg_flags & MSG_CTRUNC) != 0)
-    fail_io(
-        fmt::format("descriptors were lost: more than {}, or than this process may open", kPacketDescriptors),
-        EMFILE);
+  const bool lost = (header.msg_flags & MSG_CTRUNC) != 0;
+  check(!lost || packet.descriptors.size() < kPacketDescriptors,
+        "control channel: descriptors were lost: more than {}", kPacketDescriptors);
+  if (lost) fail_io("descriptors were lost", EMFILE);  // this process may open no more
   packet.text.resize(static_cast<size_t>(length));
   return packet;
 }

@@ -67,7 +67,9 @@ class FlipGradient final : public FlipReplica {
     return text_of("flip-gradient", "A bit flips in a sum of gradients on one rank");
   }
   std::optional<PlannedFault> plan(const Draw& draw) const override {
-    return PlannedFault{.act = PlannedFault::Act::flip_gradient, .amount = draw.second};
+    // The control has to change the bits of the run: a low bit may be rounded away.
+    return PlannedFault{.act = PlannedFault::Act::flip_gradient,
+                        .amount = draw.second + (draw.is_control ? 1.0 : 0.0)};
   }
   void inject(JobHandle& job, const Draw&) const override { job.wait_for_plan(); }
 };
