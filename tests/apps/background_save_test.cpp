@@ -1,5 +1,6 @@
 // `athanor launch` writes checkpoints out of the slots while the ranks train on: with the bytes of those that the ranks
 // write, and whatever happens meanwhile.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -23,7 +23,7 @@ constexpr int kRanks = 3;
 constexpr const char* kState = R"({"tokens":7,"step":4})";
 const Shape kShape = {40, 301};
 const std::vector<TextFile> kFiles = {{"config.resolved.toml", "[model]\n"},
-                                      {"tokenizer.json", std::string("\0\n5 x\n\xff", 8)}};
+                                      {"tokenizer.json", std::string("\0\n5 x\n\xff", 7)}};
 
 // Rank `rank` holds a flat range of "w", in boxes, padded; and all of "shared".
 std::vector<SlotTensor> held_by(int rank) {
