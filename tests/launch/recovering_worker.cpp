@@ -64,7 +64,7 @@ class RecoveringRank {
         .on_stop = [this](int signal) { stop(signal); },
         .on_lost =
             [this](const std::string& why) {
-              std::printf("rank %d: %s\nrank %d: is alone\n", rank_, why.c_str(), rank_);
+              std::printf("rank %d: %s\nrank %d: is alone\n", rank_.load(), why.c_str(), rank_.load());
               std::fflush(stdout);
               stop(SIGTERM);
             },
@@ -101,7 +101,7 @@ class RecoveringRank {
 
   // A survivor that stands still where the others notice the failure.
   void hang() const {
-    if (text_of("TEST_HANG") == std::to_string(rank_) && place_.worker < place_.world_size)
+    if (text_of("TEST_HANG") == std::to_string(rank_.load()) && place_.worker < place_.world_size)
       while (true) pause();
   }
 
@@ -152,7 +152,7 @@ class RecoveringRank {
       inherited = map_shared_memory(kSharedUnit, offer.left[0].slots.get());
       have_ = *reinterpret_cast<const State*>(inherited.get());
     }
-    for (auto& left : offer.left) std::fprintf(stderr, "rank %d has slots of %d\n", rank_, left.rank);
+    for (auto& left : offer.left) std::fprintf(stderr, "rank %d has slots of %d\n", rank_.load(), left.rank);
     world_.reset();  // not before: the others do not hear from it that its world broke
     GroupOptions options;
     options.generation = static_cast<int>(offer.generation);
@@ -167,7 +167,7 @@ class RecoveringRank {
     std::vector<int64_t> steps(static_cast<size_t>(offer.size));
     world_->all_gather(&mine, steps.data(), 1, Dtype::i64, "newest steps").wait();
     State state = have_.value_or(State{.token = getpid(), .step = 0});
-    if (!have_) std::fprintf(stderr, "rank %d: token %d is new\n", rank_, getpid());
+    if (!have_) std::fprintf(stderr, "rank %d: token %d is new\n", rank_.load(), getpid());
     state.step = *std::max_element(steps.begin(), steps.end());
     for (const int64_t step : steps) state.step = step < 0 ? state.step : std::min(state.step, step);
     state.step = std::max<int64_t>(state.step, 0);
@@ -206,8 +206,8 @@ class RecoveringRank {
   }
 
   int end(int code, Status status) {
-    std::fprintf(stderr, "rank %d of %d: process %d, token %d, step %d\n", rank_, world_->size(), getpid(),
-                 static_cast<int>(have_->token), static_cast<int>(have_->step));
+    std::fprintf(stderr, "rank %d of %d: process %d, token %d, step %d\n", rank_.load(), world_->size(),
+                 getpid(), static_cast<int>(have_->token), static_cast<int>(have_->step));
     link_->farewell({.status = status});
     return code;
   }
@@ -215,7 +215,8 @@ class RecoveringRank {
   const RankEnvironment& place_;
   int steps_, victim_;
   std::string stage_;
-  int lives_, rank_ = 0;
+  int lives_;
+  std::atomic<int> rank_ = 0;  // which the thread of signals reads, too
   std::atomic<int> stop_{0};
   StopWatcher watcher_;
   std::unique_ptr<AgentLink> link_;

@@ -54,8 +54,10 @@ void AgentLoop::adopt_memories() {
   std::map<int64_t, std::pair<Descriptor, std::map<int64_t, Descriptor>>> found;
   for (auto& [key, descriptor] : keeper_->kept) {
     const auto [generation, rank] = numbers_of(key);
-    if (key.starts_with(kSegmentKey)) found[generation].first = std::move(descriptor);
-    if (key.starts_with(kSlotsKey)) found[generation].second[rank] = std::move(descriptor);
+    if (key.starts_with(kSegmentKey))
+      found[generation].first = std::move(descriptor);
+    else if (key.starts_with(kSlotsKey))
+      found[generation].second[rank] = std::move(descriptor);
   }
   for (auto& [generation, memory] : found) {
     std::vector<Descriptor> slots;
