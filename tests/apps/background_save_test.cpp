@@ -97,6 +97,27 @@ TEST_F(BackgroundSave, ARankThatDiesTakesNoCheckpointWithIt) {
   }
 }
 
+// The next agent is told of what the one before it has not finished.
+TEST_F(BackgroundSave, AnAgentThatDiesTakesNoCheckpointWithIt) {
+  Program job = hold(4, kEndless + kSets);
+  reaches(job, 6);
+  const pid_t agent = agent_of(job.pid());
+  kill(agent, SIGKILL);
+  ASSERT_TRUE(job.wait_until([&] { return agent_of(job.pid()) > 0 && agent_of(job.pid()) != agent; }));
+  reaches(job, num_lines(place, "t") + 8);
+  EXPECT_FALSE(place.exists(checkpoint_of("t", 4)));
+  release();
+  ASSERT_TRUE(job.wait_until([&] { return place.exists(checkpoint_of("t", 4)); })) << job.errors_so_far();
+  reaches(job, num_lines(place, "t") + 8);
+  job.signal(SIGINT);
+  EXPECT_EQ(job.finish().exit_code, 75) << job.errors_so_far();
+  EXPECT_TRUE(nothing_left_running(/*patient=*/true));  // the master of the agent that died
+  train(place, "u", kEveryStep + until(num_lines(place, "t")));
+  EXPECT_GE(place.list("runs/t/checkpoints").size(), 3u) << "saves go on after it";
+  for (const std::string& name : place.list("runs/t/checkpoints"))
+    EXPECT_EQ(digest("t", std::stoll(name.substr(5))), digest("u", std::stoll(name.substr(5)))) << name;
+}
+
 TEST_F(BackgroundSave, TheDeathOfTheLauncherLeavesNoneOfIt) {
   {
     Program job = hold(8, kEndless + kSets);
