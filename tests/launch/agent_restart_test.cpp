@@ -141,7 +141,7 @@ class AgentRestart : public ::testing::Test {
   std::vector<RunEvent> events() const {
     std::ifstream file(folder.path("events.jsonl"));
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::vector<RunEvent> all = read_events(text);
+    std::vector<RunEvent> all = read_events(text);
     EXPECT_EQ(std::ssize(all), std::count(text.begin(), text.end(), '\n')) << text;  // each line is whole
     return all;
   }
@@ -336,7 +336,7 @@ TEST_F(WithoutLauncher, TheRanksSaveAndEndWithoutAnAgentToo) {
   for (const bool agent_first : {true, false}) {
     const JobStatus job = [&] {
       Launcher launcher(options());
-      const JobStatus at_work = status_after(0);
+      JobStatus at_work = status_after(0);
       const pid_t agent = agent_of(launcher);
       strike(launcher.pid(), SIGSTOP);  // it replaces nobody
       strike(agent_first ? agent : launcher.pid(), SIGKILL);
