@@ -23,9 +23,12 @@ constexpr double kMs = 1e6, kSecond = 1e9;
 
 // Ranks that wait for each other at the end of each step.
 struct Job {
-  explicit Job(std::vector<double> usual_ns)
+  // `works`: of a step; with those numbers.
+  explicit Job(std::vector<double> usual_ns, const std::vector<int64_t>& works = {})
       : works_ns(std::move(usual_ns)), delays_ns(works_ns.size()), sums(works_ns.size()) {
     watch.formed(static_cast<int>(works_ns.size()));
+    for (size_t rank = 0; rank < works.size(); ++rank)
+      watch.segment_begins(static_cast<int>(rank), works[rank]);
   }
   using Factor = std::function<double(int rank)>;
 
@@ -122,6 +125,54 @@ TEST(SlowWatch, NothingIsUsualBeforeTheFifthLongStep) {
   Job job({1 * kSecond, 1 * kSecond});
   EXPECT_THAT(job.run(4 * kSecond), IsEmpty());
   ASSERT_THAT(job.run(60 * kSecond, Job::slow(1, 2.0)), SizeIs(1));
+}
+
+TEST(SlowWatch, ARankThatIsSlowFromItsFirstStepIsComparedWithThoseThatHaveTheSameWork) {
+  for (const double step_ms : {10.0, 400.0, 1000.0}) {
+    Job job({step_ms * kMs, step_ms * kMs, step_ms * kMs}, {0, 0, 0});
+    const auto found = job.run(60 * kSecond, Job::slow(1, 2.0));
+    ASSERT_THAT(found, SizeIs(1)) << step_ms;
+    EXPECT_EQ(found[0].rank, 1);
+    EXPECT_NEAR(found[0].factor, 2.0, 0.1);
+    EXPECT_NEAR(found[0].waiting_share, 0.5, 0.05);
+    EXPECT_LE(found[0].since_step, 4);
+    const double slow_step_ns = 2 * step_ms * kMs;  // from the third one on
+    EXPECT_LE(job.passed_ns, 2 * slow_step_ns + std::max(2 * kSecond, 3 * slow_step_ns) + 1 * kSecond)
+        << step_ms;
+    EXPECT_THAT(
+        sentence_of(found[0], 4),
+        HasSubstr("rank 5 is slow: it works 2.0 times as long on a step as ranks with the same work, and"));
+    EXPECT_THAT(job.run(60 * kSecond, Job::slow(1, 2.0)), IsEmpty()) << "once";
+    const auto ended = job.run(60 * kSecond);
+    ASSERT_THAT(ended, SizeIs(1));
+    EXPECT_THAT(sentence_of(ended[0]), HasSubstr("rank 1 works as fast as ranks with the same work, after "));
+    ASSERT_THAT(job.run(60 * kSecond, Job::slow(2, 2.0)), SizeIs(1)) << "another one, later";
+  }
+}
+
+TEST(SlowWatch, RanksWithOtherWorkAreNotComparedFromTheirFirstStep) {
+  for (const std::vector<int64_t>& works : {std::vector<int64_t>{0, 1}, {-1, -1}, {}}) {
+    Job job({10 * kMs, 20 * kMs}, works);
+    EXPECT_THAT(job.run(60 * kSecond), IsEmpty());
+  }
+  Job stages({10 * kMs, 10 * kMs, 20 * kMs, 20 * kMs}, {0, 0, 1, 1});
+  EXPECT_THAT(stages.run(60 * kSecond), IsEmpty());
+  Job slow({10 * kMs, 20 * kMs, 20 * kMs, 20 * kMs}, {0, 0, 1, 1});
+  EXPECT_THAT(slow.run(60 * kSecond), IsEmpty()) << "nobody waits for it: the other stage takes as long";
+}
+
+TEST(SlowWatch, SmallDifferencesBetweenRanksWithTheSameWorkAreNoAlarm) {
+  Job job({10 * kMs, 12 * kMs, 14 * kMs}, {0, 0, 0});
+  EXPECT_THAT(job.run(60 * kSecond), IsEmpty());
+}
+
+TEST(SlowWatch, ARankWhoseProcessorIsUsedByOthersFromTheFirstStepIsToldWhenItLasts) {
+  Job job({10 * kMs, 10 * kMs}, {0, 0});
+  job.delay = [](int, double longer_ns) { return 5 * kMs + longer_ns; };
+  EXPECT_THAT(job.run(19 * kSecond, Job::slow(1, 2.0)), IsEmpty());
+  const auto found = job.run(10 * kSecond, Job::slow(1, 2.0));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(sentence_of(found[0]), HasSubstr("of the time; other processes use its processors"));
 }
 
 TEST(SlowWatch, ARankThatIsStoppedHalfOfTheTimeInPeriodsLongerThanAStepIsFound) {
@@ -230,7 +281,7 @@ TEST(SlowWatch, TheWordsOfOneRankMayAllBeReadBeforeThoseOfAnother) {
   std::vector<SlowRank> found;
   for (const int rank : {0, 1}) {
     control::Progress sums;
-    watch.segment_begins(rank);
+    watch.segment_begins(rank, 7);
     for (sums.step = 1; sums.step <= 40; ++sums.step) {
       const bool is_slow = sums.step > 20;
       sums.busy_ns += static_cast<int64_t>((is_slow && rank == 1 ? 2 : 1) * kSecond);

@@ -146,7 +146,7 @@ class ReplacedRanks {
       ++next_;
       return meeting;
     }
-    void begun(int64_t, const std::string&, bool in_place) override {
+    void begun(int64_t, const std::string&, bool in_place, int64_t) override {
       const std::lock_guard lock(launcher_.mutex_);
       Generation& now = launcher_.generations_[next_ - 1];
       if (!now.is_begun && in_place) {

@@ -103,10 +103,11 @@ std::vector<Field<Config>> run_fields() {
        "at once, warn after launch.timeout_ms; it is started again. On one node.",
        at<&C::launch, &A::hang>, one_of({"off", "warn", "act"})},
       {"launch", "slow",
-       "what to do where a rank works longer on steps than it used to, and the others wait: off, warn",
+       "what to do where a rank works longer on steps than it used to, or than others with the same work, "
+       "and "
+       "they wait: off, warn",
        "Told after 2 s of steps that take 1.5 times as long, or 3 steps if they are longer. Costs two "
-       "readings of "
-       "the clock at each wait for other ranks. On one node.",
+       "readings of the clock at each wait for other ranks. On one node.",
        at<&C::launch, &A::slow>, one_of({"off", "warn"})},
       {"launch", "timeout_ms", "milliseconds until a collective that others have not joined fails",
        "A dead rank is noticed within a second whatever this is; raise it where ranks wait long for a disk.",

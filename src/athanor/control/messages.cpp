@@ -21,11 +21,9 @@ Json to_json(const Ready& m) {
   return {{"message", "ready"}, {"generation", m.generation}, {"why", cut(m.why)}};
 }
 Json to_json(const Begun& m) {
-  return {{"message", "begun"},
-          {"generation", m.generation},
-          {"step", m.step},
-          {"run_folder", cut(m.run_folder)},
-          {"in_place", m.in_place}};
+  return {{"message", "begun"},     {"generation", m.generation},
+          {"step", m.step},         {"run_folder", cut(m.run_folder)},
+          {"in_place", m.in_place}, {"work", m.work}};
 }
 Json to_json(const Saved& m) {
   return {{"message", "saved"},
@@ -122,7 +120,8 @@ WorkerMessage read_worker_message(const Fields& fields) {
     return Begun{.generation = fields.number("generation", 0, kMost),
                  .step = fields.number("step", 0, kMost),
                  .run_folder = fields.text("run_folder"),
-                 .in_place = fields.flag("in_place")};
+                 .in_place = fields.flag("in_place"),
+                 .work = fields.number("work", -1, kMost)};
   if (name == "saved")
     return Saved{.generation = fields.number("generation", 0, kMost),
                  .step = fields.number("step", 0, kMost),

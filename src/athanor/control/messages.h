@@ -51,7 +51,8 @@ struct Begun {
   int64_t generation = 0, step = 0;
   std::string run_folder{};
   bool in_place =
-      false;  // in the slots of the last generation that had begun: those of this one are not used
+      false;          // in the slots of the last generation that had begun: those of this one are not used
+  int64_t work = -1;  // ranks with the same number have the same work on a step; -1: that is not known
   bool operator==(const Begun&) const = default;
 };
 

@@ -235,7 +235,7 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message,
     newest_step_ = begun->step;
     watches_.hangs.segment_begins();
     if (begun->generation == master_.generation())
-      watches_.slow.segment_begins(processes_.find(worker)->rank);
+      watches_.slow.segment_begins(processes_.find(worker)->rank, begun->work);
     watches_.memory.begin();
     tell_begun(*begun);
     try {

@@ -35,14 +35,17 @@ std::optional<Meeting> LaunchedRendezvous::next(const std::string& why) {
   return meeting;
 }
 
-void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool in_place) {
+void LaunchedRendezvous::begun(int64_t step, const std::string& run_folder, bool in_place, int64_t work) {
   Place& newest = places_.back();
   newest.offer.left.clear();
   step_ = step;
   has_begun_ = true;
   while (places_.size() > 1) places_.pop_front();
-  link_.begun(
-      {.generation = newest.offer.generation, .step = step, .run_folder = run_folder, .in_place = in_place});
+  link_.begun({.generation = newest.offer.generation,
+               .step = step,
+               .run_folder = run_folder,
+               .in_place = in_place,
+               .work = work});
 }
 
 void LaunchedRendezvous::committed(int64_t step) {

@@ -27,7 +27,7 @@ class LaunchedRendezvous final : public Rendezvous {
   LaunchedRendezvous(AgentLink& link, GroupOptions options);
 
   std::optional<Meeting> next(const std::string& why) override;
-  void begun(int64_t step, const std::string& run_folder, bool in_place) override;
+  void begun(int64_t step, const std::string& run_folder, bool in_place, int64_t work) override;
   void committed(int64_t step) override;
   void does(ProgressKind kind) override;
   void progressed() override;

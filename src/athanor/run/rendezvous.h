@@ -46,8 +46,10 @@ class Rendezvous {
   // Waits for the ranks of the next world. None: there is no other world.
   virtual std::optional<Meeting> next(const std::string& why) = 0;
   // The first snapshot of the newest world is whole on every rank: what is left of older ones is not needed any more.
-  // `in_place`: the ranks go on in the slots that they had in the world before; the new ones are not used.
-  virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/, bool /*in_place*/) {}
+  // `in_place`: the ranks go on in the slots that they had in the world before; the new ones are not used. `work`: of a step
+  // (layout/same_work.h).
+  virtual void begun(int64_t /*step*/, const std::string& /*run_folder*/, bool /*in_place*/,
+                     int64_t /*work*/) {}
   virtual void committed(int64_t /*step*/) {}  // a step is done
   // What this rank does from here on, and that it has done one more of it. A step is counted by committed().
   virtual void does(control::ProgressKind /*kind*/) {}

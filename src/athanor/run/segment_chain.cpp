@@ -13,6 +13,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/comm/call_mismatch.h"
 #include "athanor/config/print.h"
+#include "athanor/layout/same_work.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doing.h"
 #include "athanor/run/header.h"
@@ -324,7 +325,8 @@ void SegmentChain::begin() {
   kept_.reset();
   left_.clear();
   back_to_.reset();
-  rendezvous_.begun(run.state.step, run.folder.path, is_in_place);
+  rendezvous_.begun(run.state.step, run.folder.path, is_in_place,
+                    layout::same_work(plan.layout, phase.config.train, meeting_->world->rank()));
   const bool is_new_world = run.generation != run.next_generation();
   if (!is_shown_) {
     run.report.params = segment_->engine().model->num_params();

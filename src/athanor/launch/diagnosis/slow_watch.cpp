@@ -37,15 +37,19 @@ double middle_of_others(const std::vector<double>& values, size_t without) {
 
 std::string sentence_of(const SlowRank& found, int first_rank) {
   const int rank = first_rank + found.rank;
+  if (found.what == SlowRank::What::ended && found.of_peers)
+    return fmt::format("rank {} works as fast as ranks with the same work, after {}", rank,
+                       human_seconds(static_cast<double>(found.slow_ns) * 1e-9));
   if (found.what == SlowRank::What::ended)
     return fmt::format("rank {} works as fast again as before step {}, after {}", rank, found.since_step,
                        human_seconds(static_cast<double>(found.slow_ns) * 1e-9));
   return fmt::format(
-      "rank {} is slow: it works {:.1f} times as long on a step as before step {}, and the others wait for "
-      "it "
-      "{:.0f} % of the time{}",
-      rank, found.factor, found.since_step, 100 * found.waiting_share,
-      found.is_delayed ? "; other processes use its processors" : "");
+      "rank {} is slow: it works {:.1f} times as long on a step as {}, and the others wait for it {:.0f} % "
+      "of "
+      "the time{}",
+      rank, found.factor,
+      found.of_peers ? "ranks with the same work" : fmt::format("before step {}", found.since_step),
+      100 * found.waiting_share, found.is_delayed ? "; other processes use its processors" : "");
 }
 
 bool SlowWatch::Pace::is_slow(double least) const {
@@ -58,6 +62,7 @@ void SlowWatch::Pace::add(const Pace& other, double weight) {
   waiting_ns += other.waiting_ns * weight;
   longer_ns += other.longer_ns * weight;
   delayed_ns += other.delayed_ns * weight;
+  of_peers = other.of_peers;
 }
 
 void SlowWatch::formed(int num_ranks) {
@@ -66,8 +71,8 @@ void SlowWatch::formed(int num_ranks) {
 }
 
 // The words of ranks may be read in another order than they were said.
-void SlowWatch::segment_begins(int rank) {
-  ++segments_[rank];
+void SlowWatch::segment_begins(int rank, int64_t work) {
+  works_[{++segments_[rank], rank}] = work;
 }
 
 void SlowWatch::delayed(int rank, int64_t all_ns) {
@@ -91,6 +96,7 @@ std::vector<SlowRank> SlowWatch::progress(int rank, const control::Progress& pro
   rows_.erase(rows_.begin(), rows_.upper_bound(place));
   if (std::exchange(newest_, place).first != place.first) {
     num_rows_ = 0;
+    works_.erase(works_.begin(), works_.lower_bound({place.first, 0}));
     learned_.clear();
     recent_.clear();
     told_.clear();
@@ -120,7 +126,7 @@ std::vector<SlowRank> SlowWatch::add(int64_t step, Row row) {
   return close(std::move(block));
 }
 
-std::vector<SlowWatch::Work> SlowWatch::usual() const {
+std::vector<SlowWatch::Work> SlowWatch::usual_of_each() const {
   std::vector<Work> usual;
   for (size_t rank = 0; rank < static_cast<size_t>(num_ranks_); ++rank) {
     const auto middle = [&](double Work::*what) {
@@ -130,6 +136,35 @@ std::vector<SlowWatch::Work> SlowWatch::usual() const {
     };
     usual.push_back(
         {std::max(middle(&Work::busy_ns), 1.0), middle(&Work::waited_ns), middle(&Work::delayed_ns)});
+  }
+  return usual;
+}
+
+// Of a rank that was slow in all of its past what is usual of those with the same work; the others have waited for it.
+std::vector<SlowWatch::Work> SlowWatch::usual() const {
+  const std::vector<Work> own = usual_of_each();
+  const auto work_of = [&](size_t rank) {
+    const auto work = works_.find({newest_.first, static_cast<int>(rank)});
+    return work == works_.end() ? -1 : work->second;
+  };
+  std::vector<Work> usual = own;
+  for (size_t rank = 0; rank < own.size(); ++rank) {
+    std::vector<double> busy_ns, delayed_ns;  // of its peers
+    for (size_t other = 0; other < own.size(); ++other) {
+      if (other == rank || work_of(rank) < 0 || work_of(other) != work_of(rank)) continue;
+      busy_ns.push_back(own[other].busy_ns);
+      delayed_ns.push_back(own[other].delayed_ns);
+    }
+    if (busy_ns.empty()) continue;
+    const double peers_ns = middle_of(std::move(busy_ns));
+    if (own[rank].busy_ns < kFactorOfBlock * peers_ns) continue;
+    usual[rank].busy_ns = peers_ns;
+    usual[rank].delayed_ns = std::min(own[rank].delayed_ns, middle_of(std::move(delayed_ns)));
+    usual[rank].of_peers = true;
+    for (size_t other = 0; other < own.size(); ++other)
+      if (other != rank)
+        usual[other].waited_ns = std::min(usual[other].waited_ns,
+                                          std::max(own[other].waited_ns - own[rank].busy_ns + peers_ns, 0.0));
   }
   return usual;
 }
@@ -148,23 +183,30 @@ std::vector<SlowWatch::Pace> SlowWatch::paces_of(const Block& block) const {
                      .others = others,
                      .waiting_ns = middle_of_others(waits_ns, rank),
                      .longer_ns = usual[rank].busy_ns * (factors[rank] - others),
-                     .delayed_ns = block.ranks[rank].delayed_ns - usual[rank].delayed_ns});
+                     .delayed_ns = block.ranks[rank].delayed_ns - usual[rank].delayed_ns,
+                     .of_peers = usual[rank].of_peers});
   }
   return paces;
 }
 
 std::vector<SlowRank> SlowWatch::close(Block block) {
-  if (learned_.size() < kLeastBlocks) {
-    learned_.push_back(std::move(block));
-    return {};
+  const bool is_first = learned_.size() < kLeastBlocks;
+  if (is_first) {
+    block.is_learned = true;
+    learned_.push_back(block);
+    if (learned_.size() < kLeastBlocks) return {};
   }
   std::vector<double> steps_ns;
   for (const Block& one : learned_) steps_ns.push_back(one.step_ns());
   const double step_ns = middle_of(std::move(steps_ns));
   const double limit_ns = std::max(static_cast<double>(options_.limit_ns), kSteps * step_ns);
   const double shared_ns = std::max(static_cast<double>(options_.shared_limit_ns), kSharedSteps * step_ns);
-  block.paces = paces_of(block);
-  recent_.push_back(std::move(block));
+  if (is_first)
+    recent_ = learned_;
+  else
+    recent_.push_back(std::move(block));
+  for (Block& one : recent_)
+    if (one.paces.empty()) one.paces = paces_of(one);
   std::vector<SlowRank> found;
   for (int rank = 0; rank < num_ranks_; ++rank) {
     if (told_.contains(rank)) {
@@ -174,7 +216,9 @@ std::vector<SlowRank> SlowWatch::close(Block block) {
     auto slow = slow_for(rank, limit_ns);
     if (slow && slow->is_delayed) slow = slow_for(rank, shared_ns);
     if (!slow) continue;
-    told_[rank] = {.since_step = slow->since_step, .slow_ns = static_cast<double>(slow->slow_ns)};
+    told_[rank] = {.since_step = slow->since_step,
+                   .slow_ns = static_cast<double>(slow->slow_ns),
+                   .of_peers = slow->of_peers};
     found.push_back(*slow);
   }
   learn(limit_ns);
@@ -210,7 +254,8 @@ std::optional<SlowRank> SlowWatch::slow_for(int rank, double limit_ns) const {
                   .since_step = first->first_step,
                   .step = recent_.back().last_step,
                   .slow_ns = static_cast<int64_t>(wall_ns),
-                  .is_delayed = all.delayed_ns >= kLeastShareOfDelay * all.longer_ns};
+                  .is_delayed = all.delayed_ns >= kLeastShareOfDelay * all.longer_ns,
+                  .of_peers = all.of_peers};
 }
 
 // What is usual is learned from blocks that are over the limit old, and in which no rank may be slow.
@@ -240,7 +285,8 @@ std::optional<SlowRank> SlowWatch::follow(int rank, const Block& block) {
                      .factor = pace.factor,
                      .since_step = told.since_step,
                      .step = block.last_step,
-                     .slow_ns = static_cast<int64_t>(told.slow_ns)};
+                     .slow_ns = static_cast<int64_t>(told.slow_ns),
+                     .of_peers = told.of_peers};
   told_.erase(rank);
   return end;
 }

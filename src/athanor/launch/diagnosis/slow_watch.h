@@ -3,12 +3,13 @@
 //
 //   SlowWatch watch({});
 //   watch.formed(/*num_ranks=*/2);                                  // a world: nothing is known of its ranks
-//   watch.segment_begins(1);                                        // of a rank, with other steps: likewise, when all have
+//   watch.segment_begins(1, work);                                  // of a rank, with other steps: likewise, when all have
 //   watch.delayed(1, processor_delay_ns(process));                  // now and then
 //   for (const SlowRank& found : watch.progress(1, progress)) tell(sentence_of(found));
 //
 // - Steps are put together into blocks of half a second, or of one step if that is longer. What is usual of a rank is the median
-//   of its latest blocks, from the third step of a segment on; so a stage of a pipeline is compared with its own past.
+//   of its latest blocks, from the third step of a segment on; so a stage of a pipeline is compared with its own past. Where
+//   others have the same work on a step, it is theirs if that is clearly less: a rank may be slow from its first step.
 // - A rank is slow if it works longer on a step than is usual of it, more so than the others as against what is usual of them, and
 //   the others wait longer by at least half of that.
 // - It is told, `began`, when it was 1.5 times as slow over max(limit_ns, 3 usual steps), and 1.3 times in three of four blocks
@@ -49,6 +50,7 @@ struct SlowRank {
   int64_t step = 0;            // the last one that is known
   int64_t slow_ns = 0;         // of steps, since then
   bool is_delayed = false;     // for want of a processor, which others use
+  bool of_peers = false;  // what is usual is so of ranks with the same work: it has been slow from the start
   bool operator==(const SlowRank&) const = default;
 };
 
@@ -60,7 +62,8 @@ class SlowWatch {
   explicit SlowWatch(const SlowWatchOptions& options) : options_(options) {}
 
   void formed(int num_ranks);
-  void segment_begins(int rank);
+  // `work`: ranks with the same number have the same work on a step (layout/same_work.h); -1: nothing is known of it.
+  void segment_begins(int rank, int64_t work = -1);
   // How long its threads were ready to run and had no processor, since the start of its process.
   void delayed(int rank, int64_t all_ns);
   std::vector<SlowRank> progress(int rank, const control::Progress& progress);
@@ -74,6 +77,7 @@ class SlowWatch {
   // On a step, in the mean of a block.
   struct Work {
     double busy_ns = 0, waited_ns = 0, delayed_ns = 0;
+    bool of_peers = false;
   };
   // Of a rank in a block, or in several, beside what is usual.
   struct Pace {
@@ -81,6 +85,7 @@ class SlowWatch {
     double waiting_ns = 0;          // of the others, on a step, above what is usual
     double longer_ns = 0;           // it works on a step, but for what the others do, too
     double delayed_ns = 0;          // its threads, above what is usual
+    bool of_peers = false;          // what is usual
     bool is_slow(double least) const;
     void add(const Pace& other, double weight);
   };
@@ -96,10 +101,12 @@ class SlowWatch {
   struct Told {
     int64_t since_step = 0;
     double slow_ns = 0, fast_ns = 0;  // fast_ns: since it was slow
+    bool of_peers = false;
   };
   std::vector<SlowRank> add(int64_t step, Row row);
   std::vector<SlowRank> close(Block block);
   std::vector<Work> usual() const;
+  std::vector<Work> usual_of_each() const;  // of its own past
   std::vector<Pace> paces_of(const Block& block) const;
   void learn(double limit_ns);
   std::optional<SlowRank> slow_for(int rank, double limit_ns) const;
@@ -107,12 +114,13 @@ class SlowWatch {
 
   SlowWatchOptions options_;
   int num_ranks_ = 0;
-  std::map<int, int64_t> segments_;                  // by rank: how many have begun
-  std::map<std::pair<int64_t, int64_t>, Row> rows_;  // by segment and step, of which not all ranks have told
-  std::map<int, int64_t> delays_;                    // by rank, the newest
-  int num_rows_ = 0;                                 // that are whole, of this segment
-  std::pair<int64_t, int64_t> newest_ = {0, -1};     // that is whole
-  Row begun_;                                        // where the block begins
+  std::map<int, int64_t> segments_;                   // by rank: how many have begun
+  std::map<std::pair<int64_t, int>, int64_t> works_;  // by segment and rank
+  std::map<std::pair<int64_t, int64_t>, Row> rows_;   // by segment and step, of which not all ranks have told
+  std::map<int, int64_t> delays_;                     // by rank, the newest
+  int num_rows_ = 0;                                  // that are whole, of this segment
+  std::pair<int64_t, int64_t> newest_ = {0, -1};      // that is whole
+  Row begun_;                                         // where the block begins
   int64_t begun_step_ = 0;
   std::deque<Block> learned_;  // from which what is usual is known
   std::deque<Block> recent_;
