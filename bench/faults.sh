@@ -52,7 +52,7 @@ collectives|2||skip,delay,reorder,mismatch
 collectives-tp2|2|parallel.tp=2|skip,delay,reorder,mismatch
 flips|2||flip-slot,flip-checkpoint,flip-parameter,flip-gradient
 flips-zero2|2|parallel.zero_stage=2|flip-slot,flip-checkpoint
-disk|2||full
+disk|2||full,disk-error,disk-short,disk-hang
 scale|4|parallel.reduce=tree|scale
 "
 

@@ -137,6 +137,11 @@ TEST_F(Chaos, ARankThatLacksWhatItNeeds) {
   for (const char* kind : {"memory", "descriptors"}) expect_two_trials_hold(kind, "3", "bitwise");
 }
 
+TEST_F(Chaos, ADiskGoesWrongAndTheTrainingGoesOn) {
+  for (const char* kind : {"disk-error", "disk-short", "disk-hang"})
+    expect_two_trials_hold(kind, "2", "bitwise");
+}
+
 TEST_F(Chaos, AClockJumpsAndNobodyMinds) {
   expect_two_trials_hold("clock", "2", "bitwise");
 }

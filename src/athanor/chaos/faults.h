@@ -50,6 +50,9 @@ const Fault& slow_fault();
 const Fault& memory_fault();
 const Fault& descriptors_fault();
 const Fault& clock_fault();
+const Fault& disk_error_fault();
+const Fault& disk_short_fault();
+const Fault& disk_hang_fault();
 
 }  // namespace athanor::chaos::kinds
 

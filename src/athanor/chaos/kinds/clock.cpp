@@ -1,32 +1,24 @@
 // clock: the wall clocks of one rank and of the launcher jump.
-#include <fmt/core.h>
-
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/file.h"
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
+#include "athanor/chaos/preload.h"
 
 namespace athanor::chaos::kinds {
 namespace {
 
-constexpr const char* kModule = "athanor_clock.so";  // apps/athanor-clock
+constexpr const char* kModule = "athanor_clock.so";  // apps/preloaded/jumping_clock.cpp
 constexpr int64_t kHourNs = 3'600'000'000'000;
 constexpr int64_t kMostJumpNs = 24 * kHourNs;
 constexpr int64_t kWaitNs = 300'000'000;  // for which the control has one rank wait for another
 
 enum class Clock { wall, monotonic };
-
-std::string module_path() {
-  std::error_code error;
-  return (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / kModule).string();
-}
 
 std::string clock_file(const std::string& run_folder) {
   return run_folder + ".clock";
@@ -51,16 +43,14 @@ class ClockJump final : public Fault {
         .control = "the monotonic clock of the rank jumps by an hour while it waits for another rank"};
   }
   int least_ranks() const override { return 2; }
-  std::string unavailable() const override {
-    return system_env().exists(module_path()) ? "" : fmt::format("needs {} beside the program", kModule);
-  }
+  std::string unavailable() const override { return preload_unavailable(kModule); }
   std::vector<int> draw_ranks(Dice& dice, int num_ranks) const override { return {dice.below(num_ranks)}; }
   void prepare(JobCommand& command) const override {
     const std::string path = clock_file(command.run_folder());
     const auto num_clocks = 2 * (static_cast<size_t>(command.num_ranks) + 1);
     system_env().write_atomically(path, std::string(num_clocks * sizeof(int64_t), '\0'));
     command.environment.push_back("ATHANOR_CLOCK_FILE=" + path);
-    command.environment.push_back("LD_PRELOAD=" + module_path());
+    preload(command, kModule);
   }
   void inject(JobHandle& job, const Draw& draw) const override {
     const std::string path = clock_file(job.command().run_folder());
