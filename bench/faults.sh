@@ -48,6 +48,7 @@ moe-ep2-bf16|2|parallel.ep=2 $moe precision.compute=bf16
 # The kinds of faults beside kills, where each is strongest. name|ranks|settings|kinds
 kinds="
 stop|2||stop,pause
+launcher|2||kill-master,kill-agent,kill-launcher,stop-master,stop-agent
 collectives|2||skip,delay,reorder,mismatch
 collectives-tp2|2|parallel.tp=2|skip,delay,reorder,mismatch
 flips|2||flip-slot,flip-checkpoint,flip-parameter,flip-gradient

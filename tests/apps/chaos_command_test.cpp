@@ -142,6 +142,10 @@ TEST_F(Chaos, ADiskGoesWrongAndTheTrainingGoesOn) {
     expect_two_trials_hold(kind, "2", "bitwise");
 }
 
+TEST_F(Chaos, TheLauncherIsGoneOrStandsStill) {
+  for (const char* kind : {"kill-launcher", "stop-master"}) expect_two_trials_hold(kind, "4", "bitwise");
+}
+
 TEST_F(Chaos, AClockJumpsAndNobodyMinds) {
   expect_two_trials_hold("clock", "2", "bitwise");
 }

@@ -17,7 +17,8 @@ const std::vector<const Fault*>& all_faults() {
       &reorder_fault(),        &mismatch_fault(),      &flip_slot_fault(),    &flip_checkpoint_fault(),
       &flip_parameter_fault(), &flip_gradient_fault(), &full_fault(),         &scale_fault(),
       &slow_fault(),           &kill_at_call_fault(),  &memory_fault(),       &descriptors_fault(),
-      &clock_fault(),          &disk_error_fault(),    &disk_short_fault(),   &disk_hang_fault()};
+      &clock_fault(),          &disk_error_fault(),    &disk_short_fault(),   &disk_hang_fault(),
+      &stop_master_fault(),    &stop_agent_fault(),    &kill_launcher_fault()};
   return all;
 }
 

@@ -178,24 +178,24 @@ void JobHandle::strike_launcher(int signal) {
   launcher_.signal(signal);
 }
 
-void JobHandle::strike_master(bool loses_journal) {
-  strike_process(master_of(launcher_.pid()), kMasterMissed, loses_journal);
+void JobHandle::strike_master(int signal, Journal journal) {
+  strike_process(master_of(launcher_.pid()), signal, kMasterMissed, journal);
 }
 
-void JobHandle::strike_agent(bool loses_journal) {
-  strike_process(agent_of(launcher_.pid()), kAgentMissed, loses_journal);
+void JobHandle::strike_agent(int signal, Journal journal) {
+  strike_process(agent_of(launcher_.pid()), signal, kAgentMissed, journal);
 }
 
-void JobHandle::strike_process(pid_t process, int missed, bool loses_journal) {
+void JobHandle::strike_process(pid_t process, int signal, int missed, Journal journal) {
   watch_.take();
   std::error_code ignored;
   std::vector<std::filesystem::path> journals;
   for (std::filesystem::recursive_directory_iterator entry(traces_.runtime_folder(), ignored), end;
-       loses_journal && !ignored && entry != end; entry.increment(ignored))
+       journal == Journal::lost && !ignored && entry != end; entry.increment(ignored))
     if (entry->path().filename().string().starts_with("journal")) journals.push_back(entry->path());
   for (const auto& path : journals) std::filesystem::remove(path, ignored);
   note_strike();
-  if (process <= 1 || kill(process, SIGKILL) != 0) struck_->missed.push_back(missed);
+  if (process <= 1 || kill(process, signal) != 0) struck_->missed.push_back(missed);
 }
 
 void JobHandle::ask(int rank, const PlannedFault& fault) {

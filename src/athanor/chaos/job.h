@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -82,9 +83,10 @@ class JobHandle {
     return ranks_.contains(rank) ? ranks_.at(rank).pid : -1;
   }  // as of find_ranks()
   pid_t launcher_pid() const { return launcher_.pid(); }
-  void strike_master(bool loses_journal = false);  // SIGKILL
-  void strike_agent(bool loses_journal = false);   // likewise
-  void note_strike();                              // what is struck otherwise
+  enum class Journal { kept, lost };  // of the master, which is removed just before
+  void strike_master(int signal = SIGKILL, Journal journal = Journal::kept);
+  void strike_agent(int signal = SIGKILL, Journal journal = Journal::kept);
+  void note_strike();  // what is struck otherwise
   void ask(int rank, const PlannedFault& fault);
   void forget_strike();  // for the next one: the ranks are those of now
   void wait_for_plan();  // until the rank has carried it out: that is the strike
@@ -111,7 +113,7 @@ class JobHandle {
   std::vector<std::string> leftovers() { return traces_.leftovers(); }  // call it after the end
 
  private:
-  void strike_process(pid_t process, int missed, bool loses_journal);
+  void strike_process(pid_t process, int signal, int missed, Journal journal);
   void read_errors();
 
   JobCommand command_;

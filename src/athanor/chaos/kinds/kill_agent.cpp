@@ -1,4 +1,6 @@
 // kill-agent: the process that does what is decided about the job is gone, and the master with it.
+#include <csignal>
+
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
@@ -20,7 +22,7 @@ class KillAgent final : public Fault {
   Expectation expectation() const override { return {.survivors = true}; }
   std::vector<std::string> control_settings() const override { return {}; }
   void inject_unprotected(JobHandle& job, const Draw&) const override {
-    job.strike_agent(/*loses_journal=*/true);
+    job.strike_agent(SIGKILL, JobHandle::Journal::lost);
   }
 };
 

@@ -1,4 +1,6 @@
 // kill-master: the process that decides what becomes of the job is gone.
+#include <csignal>
+
 #include "athanor/chaos/faults.h"
 #include "athanor/chaos/job.h"
 
@@ -20,7 +22,7 @@ class KillMaster final : public Fault {
   Expectation expectation() const override { return {.survivors = true}; }
   std::vector<std::string> control_settings() const override { return {}; }
   void inject_unprotected(JobHandle& job, const Draw&) const override {
-    job.strike_master(/*loses_journal=*/true);
+    job.strike_master(SIGKILL, JobHandle::Journal::lost);
   }
 };
 
