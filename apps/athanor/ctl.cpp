@@ -38,6 +38,7 @@ struct CtlCommand {
 
   std::string folder() const;
   PacketChannel connect() const;
+  bool still_listens() const;
   OperatorAnswer ask(const OperatorRequest& request) const;
   void show_status() const;
   void show_events() const;
@@ -80,6 +81,15 @@ PacketChannel CtlCommand::connect() const {
   }
 }
 
+bool CtlCommand::still_listens() const {
+  try {
+    connect();
+    return true;
+  } catch (const Failure&) {
+    return false;
+  }
+}
+
 // The last answer to a request. One that takes its time is said on standard error.
 OperatorAnswer CtlCommand::ask(const OperatorRequest& request) const {
   PacketChannel channel = connect();
@@ -91,7 +101,13 @@ OperatorAnswer CtlCommand::ask(const OperatorRequest& request) const {
       throw Timeout(
           fmt::format("ctl: the launcher of '{}' has not answered for {} s", run, patience_ms / 1000));
     const auto packet = channel.receive();
-    if (channel.closed()) throw Recoverable(fmt::format("ctl: the launcher of '{}' has ended", run));
+    if (channel.closed()) {
+      if (!still_listens()) throw Recoverable(fmt::format("ctl: the launcher of '{}' has ended", run));
+      if (std::holds_alternative<AskStatus>(request)) return ask(request);
+      throw Recoverable(
+          fmt::format("ctl: the agent of the launcher of '{}' was replaced before it answered", run),
+          fmt::format("what was asked may have been done: athanor ctl {} events", run));
+    }
     if (!packet) continue;
     OperatorAnswer answer = decode_operator_answer(packet->text);
     const auto* working = std::get_if<Working>(&answer);

@@ -47,11 +47,11 @@ class Ctl : public ::testing::Test {
     all.insert(all.end(), arguments.begin(), arguments.end());
     expect_refused(place.run(all), code, pieces);
   }
-  void stop_and_compare(Program& job) const {
+  void stop_and_compare(Program& job, bool orphans = false) const {
     job.signal(SIGINT);
     const Outcome outcome = job.finish();
     EXPECT_EQ(outcome.exit_code, 75) << outcome.all();
-    EXPECT_TRUE(nothing_left_running());
+    EXPECT_TRUE(nothing_left_running(/*patient=*/orphans));
     EXPECT_FALSE(place.exists("runs/t/launcher.json"));
     const auto sets = until(num_lines(place, "t") + 2);
     train(place, "t", sets, 2);
@@ -218,6 +218,26 @@ TEST_F(Ctl, EventsAreReadWithoutAJob) {
 }
 
 // The launcher is killed with its agent: its file stays, nobody listens, and the next launch takes it over.
+// Another agent takes its place, and does what was asked; but the answer has nowhere to go.
+TEST_F(Ctl, HearsThatTheAgentWasKilledBeforeItAnswered) {
+  Program job = place.start(launch_arguments(2, "t", kSets));
+  begin(job);
+  const pid_t rank = ranks_of(job.pid()).at(1);
+  kill(rank, SIGSTOP);  // so that the ranks do not meet
+  Program snapshot = place.start({"ctl", "runs/t", "snapshot"});
+  ASSERT_TRUE(snapshot.wait_until([&] { return !snapshot.errors_so_far().empty(); })) << job.errors_so_far();
+  kill(agent_of(job.pid()), SIGKILL);
+  const Outcome outcome = snapshot.finish();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("was replaced before it answered"));
+  EXPECT_THAT(outcome.err, HasSubstr("athanor ctl runs/t events"));
+  kill(rank, SIGCONT);
+  ASSERT_TRUE(job.wait_until([&] {
+    return place.exists("runs/t/checkpoints") && !place.list("runs/t/checkpoints").empty();
+  })) << job.errors_so_far();
+  stop_and_compare(job, /*orphans=*/true);  // the master of the agent that was killed
+}
+
 TEST_F(Ctl, OfALauncherThatWasKilled) {
   {
     Program job = place.start(launch_arguments(2, "t", kSets));
