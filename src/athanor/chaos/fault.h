@@ -32,6 +32,8 @@ struct FaultText {
 struct Expectation {
   int exit_code = 0;     // of the job that was struck
   bool goes_on = false;  // then the same command again, which must end with 0
+  bool leaves_sockets =
+      false;  // of the job that was struck: the folders stay until the next launch removes them
   // Steps whose line was seen and that were done again. 1: the step in flight, whose line rank 0 has written while
   // another rank was in its update.
   int64_t most_redone_steps = 0;

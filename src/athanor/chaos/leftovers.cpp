@@ -26,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kSocketFolder = "socket folder";
 constexpr const char* kRuntimeVariable = "XDG_RUNTIME_DIR=";
 
 // "process 4711 (athanor train run.toml)"
@@ -63,6 +64,10 @@ std::vector<pid_t> end_processes(const std::vector<pid_t>& processes, int64_t gr
 }
 
 }  // namespace
+
+bool is_socket_folder(const std::string& leftover) {
+  return leftover.starts_with(kSocketFolder);
+}
 
 JobTraces::JobTraces()
     : runtime_folder_("/tmp/athanor_chaos_XXXXXX") {  // short, as a socket's name has to be
@@ -107,7 +112,7 @@ std::vector<std::string> JobTraces::leftovers() {
     });
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(runtime_folder_, error))
-    found.push_back(fmt::format("socket folder {}", entry.path().filename().string()));
+    found.push_back(fmt::format("{} {}", kSocketFolder, entry.path().filename().string()));
   for (const pid_t pid : processes) kill(pid, SIGKILL);
   return found;
 }

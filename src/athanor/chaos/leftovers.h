@@ -22,6 +22,8 @@
 
 namespace athanor::chaos {
 
+bool is_socket_folder(const std::string& leftover);  // as leftovers() names one
+
 class JobTraces {
  public:
   static constexpr int64_t kGraceMs = 1'000;

@@ -79,7 +79,9 @@ void Trial::end(JobHandle& job, int64_t until_ns) {
         fmt::format("the job did not end within {:.0f} s", kPatienceSeconds + 10.0 * undisturbed_.seconds);
     job.end_now();
   }
-  for (std::string& leftover : job.leftovers()) seen_.leftovers.push_back(std::move(leftover));
+  for (std::string& leftover : job.leftovers())
+    if (!fault_.expectation().leaves_sockets || !is_socket_folder(leftover))
+      seen_.leftovers.push_back(std::move(leftover));
 }
 
 // From the strike to the end of the job.

@@ -31,7 +31,9 @@ class KillLauncher final : public Fault {
     job.strike_launcher(SIGKILL);
     for (int rank = 0; rank < job.command().num_ranks; ++rank) job.wait_for_end_of(rank);
   }
-  Expectation expectation() const override { return {.exit_code = -1, .goes_on = true}; }
+  Expectation expectation() const override {
+    return {.exit_code = -1, .goes_on = true, .leaves_sockets = true};
+  }
   std::vector<std::string> control_settings() const override { return {}; }
   void spoil(const std::string& run_folder) const override {
     system_env().remove_all(join_path(run_folder, "checkpoints"));
