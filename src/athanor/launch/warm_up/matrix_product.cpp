@@ -17,7 +17,7 @@ namespace athanor::launch::warm_up {
 namespace {
 
 constexpr int64_t kSide = 256;
-constexpr int64_t kLimitNs = 20'000'000;
+constexpr int64_t kLimitNs = 10'000'000;
 constexpr size_t kFewest = 3;  // where one takes long
 
 double measure(const MatrixProductOptions& options) {

@@ -3,7 +3,7 @@
 //   const double gflop_per_s = measure_matrix_product({.threads = 4, .isa = best_isa(), .placement = placement});
 //
 // Products of 256 x 256 f32 matrices, one beside the other on each thread, by the kernels that the rank trains with, for about
-// 20 ms; the median counts, so that a thread that waits for its processor now and then changes little. Errors: those of
+// 10 ms; the median counts, so that a thread that waits for its processor now and then changes little. Errors: those of
 // ThreadPool and Arena. Thread rule: any thread; the products run on threads of their own, bound as the rank's will be.
 #pragma once
 

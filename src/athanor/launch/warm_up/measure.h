@@ -3,7 +3,7 @@
 //
 //   link_options.warm_up = [&] { return measure(options); };         // control/agent_link.h
 //
-// Takes about 50 ms and a disk's sync. A folder that cannot be written to, or is full, is a refusal: no checkpoint could be written.
+// Takes about 30 ms and a disk's sync. A folder that cannot be written to, or is full, is a refusal: no checkpoint could be written.
 // Other failures are warnings. Ports are not looked at: ranks that an agent leads are on one host, meet in shared memory and
 // over a socket that has a path, and use none. Never throws what the system has refused. Thread rule: one thread.
 #pragma once

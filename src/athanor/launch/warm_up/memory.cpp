@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kHalfBytes = size_t{16} << 20;
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr int64_t kLimitNs = 10'000'000;
+constexpr int64_t kLimitNs = 5'000'000;
 
 std::string limit() {
   rlimit of_process{};
