@@ -60,7 +60,8 @@ TEST(Measure, AFullDiskIsARefusal) {
     EXPECT_EQ(measured.refusal, "injected fault") << call;
     EXPECT_THAT(measured.hint, AllOf(HasSubstr("make room"), HasSubstr(folder.path("")))) << call;
     EXPECT_GT(measured.matrix_gflop_per_s, 0);
-    fs::remove(folder.path(".warm_up.rank1"));  // of the call that could not remove it
+    EXPECT_EQ(fs::remove(folder.path(".warm_up.rank1")), call + 1 == whole.calls())
+        << "but for the call that could not remove it: " << call;
   }
 }
 
