@@ -179,6 +179,7 @@ void LaunchCommand::set_run(LaunchOptions& options) const {
   options.timeout_ms = config.timeout_ms;
   if (config.hang != "warn") options.hang = config.hang == "act" ? HangAction::act : HangAction::off;
   options.tells_slow = config.slow == "warn";
+  if (config.warm_up == "off") options.warm_up_ms = 0;
 }
 
 void LaunchCommand::run() const {

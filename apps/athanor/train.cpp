@@ -163,7 +163,13 @@ void TrainCommand::run() const {
   try {
     if (is_worker_of_an_agent(ranks, config)) {
       io.is_launched = true;
-      report = train_as_worker(ranks, options,
+      const MeasureOptions measured{
+          .matrix_product = {.threads = threads_of_rank(config, ranks.local_world_size),
+                             .isa = config.train.isa == "auto" ? io.highest_isa : parse_isa(config.train.isa),
+                             .placement = io.placement},
+          .run_folder = RunFolder(config).path,
+          .rank = ranks.rank};
+      report = train_as_worker(ranks, options, measured,
                                [&](Rendezvous& rendezvous) { return run::train(config, rendezvous, io); });
     } else {
       const auto world = open_world(ranks, config.parallel.transport, options);

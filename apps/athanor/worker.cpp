@@ -70,6 +70,7 @@ bool is_worker_of_an_agent(const RankEnvironment& place, const Config& config) {
 }
 
 TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& options,
+                            const MeasureOptions& measured,
                             const std::function<TrainReport(Rendezvous&)>& train) {
   AgentLink link({.path = place.control,
                   .job = place.job,
@@ -80,7 +81,8 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
                         if (rank == 0) std::fprintf(stderr, "athanor: %s\n", why.c_str());
                         kill(getpid(), SIGTERM);
                       },
-                  .on_thread = options.on_thread});
+                  .on_thread = options.on_thread,
+                  .warm_up = [&] { return measure(measured); }});
   // It need not be killed any more where its launcher is: it will hear of it, save and end.
   prctl(PR_SET_PDEATHSIG, 0);
   LaunchedRendezvous rendezvous(link, options);
@@ -101,7 +103,7 @@ TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& op
     const bool was_told =
         (words.cause == Cause::mismatch || dynamic_cast<const Recoverable*>(&error) != nullptr) &&
         !link.ended_because().empty();
-    if (was_told && place.rank != 0) throw Exit{1};
+    if (was_told && (place.rank != 0 || !rendezvous.has_begun())) throw Exit{1};
     throw;
   }
 }

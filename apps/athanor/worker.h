@@ -6,6 +6,7 @@
 #include "athanor/comm/options.h"
 #include "athanor/config/config.h"
 #include "athanor/launch/environment/environment.h"
+#include "athanor/launch/warm_up/measure.h"
 #include "athanor/run/rendezvous.h"
 #include "athanor/run/report.h"
 
@@ -14,8 +15,9 @@ namespace athanor::apps {
 // Ranks that find each other over a network form no second world.
 bool is_worker_of_an_agent(const RankEnvironment& place, const Config& config);
 
-// Errors of `train` are passed on. IoError where the agent is gone.
+// `measured`: how this rank warms up. Errors of `train` are passed on. IoError where the agent is gone.
 TrainReport train_as_worker(const RankEnvironment& place, const GroupOptions& options,
+                            const MeasureOptions& measured,
                             const std::function<TrainReport(Rendezvous&)>& train);
 
 }  // namespace athanor::apps

@@ -93,11 +93,12 @@ TEST_F(Launch, AKilledMasterHarmsNothing) {
   std::map<std::string, int> count;
   std::istringstream lines(place.read("runs/t/events.jsonl"));
   for (std::string line; std::getline(lines, line);) ++count[Json::parse(line)["event"].get<std::string>()];
-  const std::map<std::string, int> expected = {{"start", 1},     {"failure", 1}, {"restart", 1},
-                                               {"recovered", 1}, {"stop", 1},    {"checkpoint", 1},
-                                               {"end", 1}};
+  const std::map<std::string, int> expected = {{"start", 1},      {"measured", 1},  {"failure", 1},
+                                               {"restart", 1},    {"recovered", 1}, {"stop", 1},
+                                               {"checkpoint", 1}, {"end", 1}};
   EXPECT_GE(count["master"], 5);
   count.erase("master");
+  count.erase("warm-up");                                  // of a machine that is busy
   count["checkpoint"] = std::min(count["checkpoint"], 1);  // as many as there were steps for
   EXPECT_EQ(count, expected);
   resumes_and_equals_an_undisturbed_run(2);
@@ -157,6 +158,42 @@ TEST_F(Launch, RanksSaveAndEndWhereTheirLauncherIsKilled) {
   EXPECT_EQ(report(place, "t")["status"], "interrupted");  // as its agent says
   resumes_and_equals_an_undisturbed_run(3);
   EXPECT_EQ(report(place, "t")["status"], "finished");
+}
+
+TEST_F(Launch, TheRanksAreMeasuredBeforeTheyMeet) {
+  train(place, "t", {"train.steps=2"}, 3);
+  Json measured, start;
+  std::istringstream lines(place.read("runs/t/events.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line);
+    if (event["event"] == "start") start = event;
+    if (event["event"] == "measured") measured = event;
+  }
+  ASSERT_FALSE(measured.is_null() || start.is_null());
+  for (const char* part : {"matrix products ", " GFLOP/s, memory ", " GB/s, disk ", " MB/s"})
+    EXPECT_THAT(measured["cause"].get<std::string>(), HasSubstr(part));
+  EXPECT_GT(measured["detect_seconds"], 0.0);
+  EXPECT_EQ(measured["generation"], 0);
+  EXPECT_FALSE(place.exists(".warm_up.rank0"));
+  EXPECT_FALSE(place.exists("runs/.warm_up.rank0"));
+  train(place, "off", {"train.steps=2", "launch.warm_up=off"}, 3);
+  EXPECT_THAT(place.read("runs/off/events.jsonl"), ::testing::Not(HasSubstr("measured")));
+  EXPECT_EQ(history(place, "t"), history(place, "off"));
+}
+
+// One sentence, with the rank, the path and what the system says; the run has not begun, and leaves nothing.
+TEST_F(Launch, ADiskThatIsFullForOneRankEndsTheJobBeforeItsFirstStep) {
+  ProgramOptions options;
+  options.environment = {"LD_PRELOAD=" + built("tests/apps_faults.so"), "ATHANOR_FAULT=full:1",
+                         "ATHANOR_FAULT_RANK=1"};
+  const Outcome outcome = place.run(launch_arguments(2, "t", {"train.steps=2"}), options);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.all();
+  EXPECT_THAT(outcome.err, HasSubstr("athanor: error: rank 1: cannot "));
+  EXPECT_THAT(outcome.err, HasSubstr(".warm_up.rank1': No space left on device\n  hint: make room for the "
+                                     "checkpoints in 'runs/t', or set train.runs to another disk\n"));
+  EXPECT_EQ(outcome.err.find("error:"), outcome.err.rfind("error:")) << outcome.err;
+  EXPECT_FALSE(place.exists("runs"));
+  EXPECT_TRUE(nothing_left_running());
 }
 
 // Law 8: lateness is reported and waited for.

@@ -121,6 +121,44 @@ TEST(AgentLink, MeetsWithWhatItIsGiven) {
   EXPECT_FALSE(link.next(2, "again"));
 }
 
+// In next(), by its thread, once for each round however many agents ask; with a world nothing is measured any more.
+TEST(AgentLink, MeasuresWhatTheAgentAsksFor) {
+  TestAgent agent;
+  std::atomic<std::thread::id> thread;
+  std::atomic<int> times{0};
+  AgentLink link({.path = agent.listener->path(), .job = kJob, .worker = 3, .warm_up = [&] {
+                    thread = std::this_thread::get_id();
+                    return WarmedUp{.matrix_gflop_per_s = 1.0 * ++times};
+                  }});
+  std::optional<PacketChannel> channel = agent.accept();
+  std::thread::id waits;
+  auto first = std::async(std::launch::async, [&] {
+    waits = std::this_thread::get_id();
+    return link.next(-1, "the start");
+  });
+  TestAgent::receive(*channel);  // Hello
+  TestAgent::receive(*channel);  // Ready
+  channel->send(encode(AgentMessage(WarmUp{.round = 0})));
+  EXPECT_EQ(TestAgent::receive(*channel), WorkerMessage(WarmedUp{.round = 0, .matrix_gflop_per_s = 1}));
+  channel->send(encode(AgentMessage(WarmUp{.round = 0})));
+  channel->send(encode(AgentMessage(WarmUp{.round = 1})));
+  EXPECT_EQ(TestAgent::receive(*channel), WorkerMessage(WarmedUp{.round = 1, .matrix_gflop_per_s = 2}));
+  channel.reset();
+  channel.emplace(agent.accept());  // another agent, which has the first answer only
+  TestAgent::receive(*channel);     // Hello
+  channel->send(encode(AgentMessage(Welcome{.taken = 2})));
+  channel->send(encode(AgentMessage(WarmUp{.round = 1})));
+  EXPECT_EQ(TestAgent::receive(*channel), WorkerMessage(WarmedUp{.round = 1, .matrix_gflop_per_s = 2}));
+  TestAgent::meet(*channel, {.generation = 0, .rank = 1, .size = 2, .why = "", .left = {}});
+  EXPECT_TRUE(first.get());
+  EXPECT_EQ(thread.load(), waits);
+  auto second = std::async(std::launch::async, [&] { return link.next(0, "rank 0 was lost"); });
+  EXPECT_EQ(TestAgent::receive(*channel), WorkerMessage(Ready{.generation = 0, .why = "rank 0 was lost"}));
+  TestAgent::meet(*channel, {.generation = 1, .rank = 1, .size = 2, .why = "", .left = {}});
+  EXPECT_TRUE(second.get());
+  EXPECT_EQ(times, 2);
+}
+
 TEST(AgentLink, ALostAgentIsToldOnceAndEndsTheWaiting) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "the launcher's agent is gone"},

@@ -44,6 +44,9 @@ TEST(Messages, OfWorkersReadAsTheyWereWritten) {
       Progress{.kind = ProgressKind::tokenizing},
       Progress{.kind = ProgressKind::closing},
       Progress{.kind = ProgressKind::other},
+      WarmedUp{},
+      WarmedUp{.round = 2, .matrix_gflop_per_s = 61.5, .memory_gb_per_s = 0.125, .disk_mb_per_s = 1e3},
+      WarmedUp{.refusal = "no space", .hint = "make room", .warning = "no memory"},
       Farewell{},
       Farewell{.status = Status::interrupted, .cause = Cause::none, .what = "", .hint = ""},
       Farewell{.status = Status::failed, .cause = Cause::config, .what = "a", .hint = "b"},
@@ -65,10 +68,22 @@ TEST(Messages, OfAgentsReadAsTheyWereWritten) {
       Meet{.generation = 9, .rank = 0, .size = 1, .order = {.set = "optimizer.lr=1e-3"}},
       Stop{.signal = 15},
       End{.why = "the job has failed"},
+      WarmUp{.round = 2},
       Persisted{.step = 7, .path = "runs/t/checkpoints/step_00000007"},
       Persisted{.step = 7, .path = "runs/t/checkpoints/step_00000007", .error = "the disk is full"},
   };
   for (const AgentMessage& message : all) EXPECT_EQ(decode_agent_message(encode(message)), message);
+}
+
+// The number of a message does not stand where one of its own fields is.
+TEST(Messages, WithNumbersReadAsTheyWereWritten) {
+  const WorkerMessage all[] = {Ready{}, Begun{},    Saved{},    Persist{},
+                               Event{}, Progress{}, WarmedUp{}, Farewell{}};
+  for (const WorkerMessage& message : all) {
+    const NumberedMessage read = decode_numbered_message(encode(message, 77));
+    EXPECT_EQ(read.message, message);
+    EXPECT_EQ(read.number, 77);
+  }
 }
 
 TEST(Messages, FieldsOfOtherVersionsAreIgnored) {
@@ -132,6 +147,7 @@ TEST(Messages, OfWorkersAreRefusedByField) {
       {R"({"message":"progress","generation":0,"step":0,"kind":"step","count":1,"busy_ns":-1,"waited_ns":0})",
        "busy_ns: got -1"},
       {R"({"message":"progress","generation":0,"step":0,"kind":"step","count":1,"busy_ns":1})", "waited_ns"},
+      {R"({"message":"warmed-up","round":0,"matrix_gflop_per_s":-2})", "matrix_gflop_per_s: got -2"},
       {R"({"message":"farewell","status":"well","cause":"none","what":"","hint":""})", "status: got 'well'"},
       {R"({"message":"farewell","status":"failed","cause":"bad","what":"","hint":""})", "cause: got 'bad'"},
       {R"({"message":"farewell","status":"failed","cause":"io","what":null,"hint":""})", "what: got null"},
@@ -163,6 +179,7 @@ TEST(Messages, OfAgentsAreRefusedByField) {
       {R"({"message":"stop","signal":0})", "signal: got 0"},
       {R"({"message":"stop","signal":65})", "signal: got 65"},
       {R"({"message":"end"})", "why: is missing"},
+      {R"({"message":"warm-up","round":-1})", "round: got -1"},
   };
   for (const auto& [text, expected] : cases)
     EXPECT_THAT(refusal([&, t = text] { decode_agent_message(t); }), HasSubstr(expected))

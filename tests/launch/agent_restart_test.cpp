@@ -10,12 +10,10 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -33,6 +31,7 @@ extern "C" {  // glibc 2.36 forgot it
 #include "athanor/launch/diagnosis/stacks.h"
 #include "athanor/launch/job_file.h"
 #include "athanor/observe/event_log.h"
+#include "child_processes.h"
 #include "launcher.h"
 #include "support/temporary_folder.h"
 
@@ -54,39 +53,6 @@ void wait_until(const std::function<bool()>& condition) {
 
 void strike(int64_t process, int signal) {
   if (kill(static_cast<pid_t>(process), signal) != 0) throw std::runtime_error("it has ended already");
-}
-
-struct Process {
-  pid_t pid = -1, parent = -1;
-  std::string command{};  // its words
-};
-
-// "": it has ended, maybe while it is read, which an iterator over the stream would throw.
-std::string text_of(const std::filesystem::path& path) {
-  const std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-std::vector<Process> all_processes() {
-  std::vector<Process> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string line = text_of(entry.path() / "stat");
-    Process one{.pid = std::stoi(name), .command = text_of(entry.path() / "cmdline")};
-    std::replace(one.command.begin(), one.command.end(), '\0', ' ');
-    const char* after = std::strrchr(line.c_str(), ')');
-    if (after != nullptr && std::sscanf(after + 1, " %*c %d", &one.parent) == 1) found.push_back(one);
-  }
-  return found;
-}
-
-pid_t child_of(pid_t parent, const std::string& word) {
-  for (const Process& one : all_processes())
-    if (one.parent == parent && one.command.find(" " + word + " ") != std::string::npos) return one.pid;
-  return -1;
 }
 
 class AgentRestart : public ::testing::Test {

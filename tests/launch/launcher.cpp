@@ -90,6 +90,7 @@ int Launcher::run(const LauncherOptions& given, int report) const {
   options.hang = given.hang;
   options.hang_ms = given.hang_ms;
   options.tells_slow = given.tells_slow;
+  options.warm_up_ms = given.warm_up_ms;
   options.timeout_ms = given.timeout_ms;
   options.write = say;
   options.clock = [ms = int64_t{0}, step = given.ms_a_signal]() mutable { return (ms += step) * 1'000'000; };

@@ -33,6 +33,7 @@ struct LauncherOptions {
   HangAction hang = HangAction::warn;
   int64_t hang_ms = 600'000, timeout_ms = 600'000;
   bool tells_slow = true;
+  int64_t warm_up_ms = 600'000;
 };
 
 class Launcher {

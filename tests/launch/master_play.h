@@ -45,6 +45,8 @@ inline std::string text_of_action(const MasterAction& action) {
     return fmt::format("signal {} {}", a->worker, a->number);
   if (const auto* a = std::get_if<SendToWorker>(&action)) {
     if (std::holds_alternative<control::End>(a->message)) return fmt::format("end {}", a->worker);
+    if (const auto* warm_up = std::get_if<control::WarmUp>(&a->message))
+      return fmt::format("warm up {} for {}", a->worker, warm_up->round);
     return fmt::format("stop {} {}", a->worker, std::get<control::Stop>(a->message).signal);
   }
   return "";

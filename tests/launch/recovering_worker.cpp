@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,7 @@ class RecoveringRank {
               std::fflush(stdout);
               stop(SIGTERM);
             },
+        .warm_up = [this] { return warm_up(); },
         .silence_ms = text_of("TEST_SILENCE_MS").empty() ? 600'000 : std::stoi(text_of("TEST_SILENCE_MS"))});
     prctl(PR_SET_PDEATHSIG, 0);
     die_at("ready");
@@ -111,6 +113,28 @@ class RecoveringRank {
     if (gate.empty() || place_.worker < place_.world_size) return;
     std::fprintf(stderr, "at the gate\n");
     close(open(gate.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+
+  // As measured: rank 1 at half the others' speed, or without room on its disk, or it comes to no end. Each time is written down.
+  WarmedUp warm_up() {
+    const std::string how = text_of("TEST_WARM_UP");
+    if (how.empty()) return {};
+    std::ofstream(text_of("TEST_FOLDER") + "/measured", std::ios::app) << place_.rank << std::endl;
+    const bool is_first = place_.worker < place_.world_size;
+    if (how == "gate" && is_first) {
+      std::fprintf(stderr, "measures\n");
+      close(open(text_of("TEST_WARM_UP_GATE").c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    if (place_.rank == 1 && how == "die" && is_first) raise(SIGKILL);
+    if (place_.rank == 1 && how == "stop" && is_first) raise(SIGSTOP);
+    WarmedUp measured{.matrix_gflop_per_s = 60, .memory_gb_per_s = 10, .disk_mb_per_s = 200};
+    if (place_.rank == 1 && how == "slow") measured.matrix_gflop_per_s = 30;
+    if (place_.rank == 1 && how == "warn") measured.warning = "memory could not be measured";
+    if (place_.rank == 1 && how == "full") {
+      measured.refusal = "cannot write 'runs/t/.warm_up.rank1': No space left on device";
+      measured.hint = "make room";
+    }
+    return measured;
   }
 
   // What ends a rank, or only its world, without a signal.

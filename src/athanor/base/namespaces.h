@@ -89,11 +89,13 @@ namespace environment {}
 namespace keeper {}
 namespace master {}
 namespace output {}
+namespace warm_up {}
 using namespace diagnosis;
 using namespace environment;
 using namespace keeper;
 using namespace master;
 using namespace output;
+using namespace warm_up;
 }  // namespace launch
 namespace chaos {}
 

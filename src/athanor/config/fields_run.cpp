@@ -109,6 +109,13 @@ std::vector<Field<Config>> run_fields() {
        "Told after 2 s of steps that take 1.5 times as long, or 3 steps if they are longer. Costs two "
        "readings of the clock at each wait for other ranks. On one node.",
        at<&C::launch, &A::slow>, one_of({"off", "warn"})},
+      {"launch", "warm_up", "measure the ranks against each other before they first meet: off, warn",
+       "Matrix products, memory, and a small file in the run's folder, all ranks at the same time, in less "
+       "than "
+       "0.1 s. A rank at less than 1/1.5 of the others' speed is named; a disk that cannot be written to "
+       "ends "
+       "the run before its first step. On one node.",
+       at<&C::launch, &A::warm_up>, one_of({"off", "warn"})},
       {"launch", "timeout_ms", "milliseconds until a collective that others have not joined fails",
        "A dead rank is noticed within a second whatever this is; raise it where ranks wait long for a disk.",
        at<&C::launch, &A::timeout_ms>, at_least(1)},

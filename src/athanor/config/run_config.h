@@ -52,8 +52,9 @@ struct LaunchConfig {
   int64_t max_ranks = 0;
   int64_t max_restarts = 10;
   std::string hang = "warn";
-  std::string slow = "warn";    // off, warn
-  int64_t timeout_ms = 600000;  // a collective that is later than this fails
+  std::string slow = "warn";     // off, warn
+  std::string warm_up = "warn";  // off, warn
+  int64_t timeout_ms = 600000;   // a collective that is later than this fails
 };
 
 }  // namespace athanor::config

@@ -82,10 +82,20 @@ AgentLink::~AgentLink() {
 std::optional<WorldOffer> AgentLink::next(int64_t generation, const std::string& why) {
   say(Ready{.generation = generation, .why = why}, Delivery::certain);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
+  const auto is_over = [&] {
     if (offer_ && offer_->generation <= generation) offer_.reset();
     return offer_ || failure_ || lost_ || !ended_.empty();
-  });
+  };
+  while (true) {
+    changed_.wait(lock, [&] { return is_over() || warmed_up_ < warm_up_; });
+    const int64_t round = warmed_up_ = warm_up_;  // with a world there is nothing to measure any more
+    if (is_over()) break;
+    lock.unlock();
+    WarmedUp measured = options_.warm_up();
+    measured.round = round;
+    say(measured, Delivery::certain);
+    lock.lock();
+  }
   if (failure_) std::rethrow_exception(failure_);
   if (lost_ || !ended_.empty()) return std::nullopt;
   return std::exchange(offer_, std::nullopt);
@@ -244,6 +254,7 @@ void AgentLink::take(Packet packet) {
     std::erase_if(orders_, [&](const Order& order) { return order.persist.step == persisted->step; });
     persisted_.push_back(*persisted);
   }
+  if (const auto* asked = std::get_if<WarmUp>(&message)) warm_up_ = std::max(warm_up_, asked->round);
   if (const auto* end = std::get_if<End>(&message)) ended_ = end->why.empty() ? "no other world" : end->why;
   changed_.notify_all();
 }

@@ -40,7 +40,9 @@ struct AgentLinkOptions {
   std::function<void(int signal)> on_stop = [](int) {};
   std::function<void(const std::string& why)> on_lost = [](const std::string&) {};
   std::function<void()> on_thread = [] {};  // called first by the thread
-  int silence_ms = 10'000;                  // counted while this process runs, not while it is stopped
+  // How this rank is measured, in next() by its thread, when the agent asks for that; the round is filled in.
+  std::function<WarmedUp()> warm_up = [] { return WarmedUp{}; };
+  int silence_ms = 10'000;  // counted while this process runs, not while it is stopped
 };
 
 // Meet with its descriptors.
@@ -65,7 +67,8 @@ class AgentLink {
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
-  // Says Ready, and waits for a world after `generation` (-1: the first). None: there is no other one (ended_because()).
+  // Says Ready, and waits for a world after `generation` (-1: the first), meanwhile warms up. None: there is no other one
+  // (ended_because()).
   std::optional<WorldOffer> next(int64_t generation, const std::string& why);
   void begun(const Begun& begun) { say(begun, Delivery::certain); }
   void saved(const Saved& saved) { say(saved, Delivery::certain); }
@@ -102,9 +105,10 @@ class AgentLink {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   PacketChannel channel_;
-  std::optional<WorldOffer> offer_;  // the newest that next() has not returned
-  std::deque<Order> orders_;         // that no agent has answered: the next one is told again
-  std::deque<Persisted> persisted_;  // that nobody has taken
+  std::optional<WorldOffer> offer_;        // the newest that next() has not returned
+  std::deque<Order> orders_;               // that no agent has answered: the next one is told again
+  std::deque<Persisted> persisted_;        // that nobody has taken
+  int64_t warm_up_ = -1, warmed_up_ = -1;  // the newest that was asked for, and done
   std::string ended_;
   std::deque<std::string> said_;  // for certain, the newest
   int64_t num_said_ = 0;

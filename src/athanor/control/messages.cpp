@@ -59,6 +59,16 @@ Json to_json(const Persist& m) {
           {"files_bytes", m.files_bytes}, {"path", cut(m.path)},        {"metrics", cut(m.metrics)},
           {"repeated", m.repeated}};
 }
+Json to_json(const WarmedUp& m) {
+  return {{"message", "warmed-up"},
+          {"round", m.round},
+          {"matrix_gflop_per_s", m.matrix_gflop_per_s},
+          {"memory_gb_per_s", m.memory_gb_per_s},
+          {"disk_mb_per_s", m.disk_mb_per_s},
+          {"refusal", cut(m.refusal)},
+          {"hint", cut(m.hint)},
+          {"warning", cut(m.warning)}};
+}
 Json to_json(const Meet& m) {
   return {{"message", "meet"},      {"generation", m.generation},
           {"rank", m.rank},         {"size", m.size},
@@ -77,6 +87,9 @@ Json to_json(const End& m) {
 }
 Json to_json(const Welcome& m) {
   return {{"message", "welcome"}, {"taken", m.taken}};
+}
+Json to_json(const WarmUp& m) {
+  return {{"message", "warm-up"}, {"round", m.round}};
 }
 
 Hello read_hello(const Fields& fields) {
@@ -141,6 +154,14 @@ WorkerMessage read_worker_message(const Fields& fields) {
                     .count = fields.number("count", 0, kMost),
                     .busy_ns = fields.number("busy_ns", 0, kMost),
                     .waited_ns = fields.number("waited_ns", 0, kMost)};
+  if (name == "warmed-up")
+    return WarmedUp{.round = fields.number("round", 0, kMost),
+                    .matrix_gflop_per_s = fields.real("matrix_gflop_per_s"),
+                    .memory_gb_per_s = fields.real("memory_gb_per_s"),
+                    .disk_mb_per_s = fields.real("disk_mb_per_s"),
+                    .refusal = fields.text("refusal"),
+                    .hint = fields.text("hint"),
+                    .warning = fields.text("warning")};
   if (name == "event")
     return Event{{.event = fields.text("event"),
                   .step = fields.number("step", -1, kMost),
@@ -197,6 +218,7 @@ AgentMessage decode_agent_message(std::string_view text) {
         .step = fields.number("step", 0, kMost), .path = fields.text("path"), .error = fields.text("error")};
   if (name == "end") return End{.why = fields.text("why")};
   if (name == "welcome") return Welcome{.taken = fields.number("taken", 0, kMost)};
+  if (name == "warm-up") return WarmUp{.round = fields.number("round", 0, kMost)};
   fields.refuse("message", "which no agent sends");
 }
 

@@ -5,7 +5,7 @@
 //   if (const auto* ready = std::get_if<Ready>(&message)) { ... }
 //
 // A worker says Hello, is told Welcome, says Ready, and waits for Meet: its rank in a generation, with the descriptors of shared
-// memory that belong to it. What it says for certain has numbers, so that another agent can be told what the one before it has
+// memory that belong to it. Before the first of a job comes WarmUp, which it answers by WarmedUp. What it says for certain has numbers, so that another agent can be told what the one before it has
 // not taken. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text
 // from outside: Error names the message and the field if one is missing, has a wrong type, is out of range or too long,
 // or if the message is unknown. Fields that are not known are ignored, so that versions may differ. Thread rule: pure.
@@ -21,6 +21,7 @@
 #include "athanor/base/namespaces.h"
 #include "athanor/control/persist_messages.h"
 #include "athanor/control/progress_messages.h"
+#include "athanor/control/warm_up_messages.h"
 #include "athanor/observe/event_log.h"
 
 namespace athanor::control {
@@ -123,8 +124,8 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell, Persist>;
-using AgentMessage = std::variant<Meet, Stop, End, Persisted, Welcome>;
+using WorkerMessage = std::variant<Hello, Ready, Begun, Saved, Progress, Event, Farewell, Persist, WarmedUp>;
+using AgentMessage = std::variant<Meet, Stop, End, Persisted, Welcome, WarmUp>;
 
 struct NumberedMessage {
   WorkerMessage message{};

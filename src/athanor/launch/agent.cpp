@@ -72,6 +72,7 @@ MasterFrontOptions AgentLoop::master_options() {
                      .min_ranks = options_.min_ranks,
                      .max_ranks = options_.max_ranks,
                      .grace_ns = options_.grace_ms * 1'000'000,
+                     .warm_up_ns = control_ ? options_.warm_up_ms * 1'000'000 : 0,
                      .meet = control_},
           .command = control_ ? options_.master_command : std::vector<std::string>(),
           .environment = options_.environment,
@@ -178,6 +179,7 @@ void AgentLoop::welcome(int worker) {
   send(worker, control::Welcome{notes_.taken(worker)});
   for (const AgentMessage& message : std::exchange(processes_.find(worker)->unsent, {}))
     send(worker, message);
+  if (master_.warm_up_round() >= 0) send(worker, control::WarmUp{master_.warm_up_round()});
   if (!newest_ || master_.begun_generation() >= newest_->generation) return;
   for (size_t rank = 0; rank < newest_->members.size(); ++rank)
     if (newest_->members[rank].worker == worker) send_meet(rank);

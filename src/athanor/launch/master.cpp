@@ -16,7 +16,10 @@ bool RankEnd::good() const {
 }
 
 Master::Master(const MasterOptions& options)
-    : options_(options), budget_(options.max_restarts), seats_(static_cast<size_t>(options.num_ranks)) {
+    : options_(options),
+      budget_(options.max_restarts),
+      warm_up_({.limit_ns = options.warm_up_ns, .first_rank = options.first_rank}),
+      seats_(static_cast<size_t>(options.num_ranks)) {
   if (options_.max_ranks == 0) options_.max_ranks = options_.num_ranks;
 }
 
@@ -99,7 +102,8 @@ void Master::go_on(int64_t now_ns) {
                   fmt::format("the job goes on with {} ranks", seats_.size()), now_ns);
     }
   }
-  if ((generation_ < 0 || broken_) && all_wait() && meet_without_deaths(now_ns) && now_ns >= form_at_ns_)
+  if ((generation_ < 0 || broken_) && all_wait() && meet_without_deaths(now_ns) && now_ns >= form_at_ns_ &&
+      has_warmed_up(now_ns))
     form(now_ns);
 }
 
@@ -119,7 +123,10 @@ void Master::form(int64_t now_ns) {
     process.kill_at_ns = kNeverNs;
   }
   actions_.push_back(std::move(form));
-  if (generation_ == 0) actions_.push_back(JobEvent{.event = "start", .generation = 0});
+  if (generation_ == 0) {
+    actions_.push_back(JobEvent{.event = "start", .generation = 0});
+    tell_warm_up(now_ns);
+  }
   world_ = std::move(members);
   broken_ = attempt_open_ = false;
   failed_ranks_.clear();
@@ -289,6 +296,7 @@ int64_t Master::next_tick_ns() const {
   if (ending_) return next;
   for (const Seat& seat : seats_) next = std::min(next, seat.start_at_ns);
   if (broken_ && all_wait()) next = std::min(next, form_at_ns_);
+  if (warm_up_round() >= 0) next = std::min(next, warm_up_.until_ns());
   return next;
 }
 

@@ -7,8 +7,7 @@
 //   for (const MasterAction& action : master.take_actions()) ...               // StartWorker{0, 0}, ...
 //   master.ready(0, "the start", now);                               // and so on; after the last one: FormWorld
 //   master.exited(1, {.signal_number = SIGKILL, .how = "was killed by signal 9 (SIGKILL)"}, now);   // StartWorker{3, 1}
-//   poll(..., master.next_tick_ns()); master.tick(now);
-//   if (master.done()) return master.verdict(blamed);
+//   poll(..., master.next_tick_ns()); master.tick(now); if (master.done()) return master.verdict(blamed);
 //
 // - A rank that a signal ends, that ends without last words, or by IoError or a lost peer, is started again; survivors
 //   keep their processes and ranks, and all meet again. RestartBudget limits it. What is used up makes the world smaller by
@@ -17,6 +16,7 @@
 // - Ranks that have to end have grace_ns to do so, then get SIGTERM, and after another grace_ns SIGKILL. So long, too, has
 //   a rank to come back from a world that broke, unless it tokenizes; then it is killed and started again. One that is
 //   started again has start_ns to say that it is here.
+// - Before the first world all ranks are measured at the same time (warm_up/rounds.h).
 // - When rank 0 has ended well the run is saved, and what happens to the other ranks after that harms nothing.
 //
 // Ranks are numbers among those of this host. Thread rule: one thread. No input/output, no clock.
@@ -35,6 +35,7 @@
 #include "athanor/launch/master_values.h"
 #include "athanor/launch/restart_budget.h"
 #include "athanor/launch/slot_custody.h"
+#include "athanor/launch/warm_up/rounds.h"
 
 namespace athanor::launch {
 
@@ -49,6 +50,7 @@ class Master {
   void begun(int worker, int64_t generation, int64_t step, int64_t now_ns);
   void progress(int worker, const control::Progress& progress);
   void saved(int worker, const control::Saved& saved);
+  void warmed_up(int worker, const control::WarmedUp& measured, int64_t now_ns);
   void farewell(int worker, const control::Farewell& farewell);
   // It said what nobody understands: it is killed, and the job ends.
   void refused(int worker, const std::string& why, int64_t now_ns);
@@ -78,10 +80,10 @@ class Master {
   control::JobStatus status(int64_t now_ns) const;  // without the run's folder and the processes' numbers
   int stop_signal() const { return stop_; }         // that asked to save and end; 0: none has
   int worker_of(int rank) const;                    // -1: nobody has this rank now
+  int64_t warm_up_round() const;                    // the round that all ranks are in; -1: none
 
  private:
   using Seat = MasterSeat;
-  using Incident = MasterIncident;
   using Process = MasterProcess;
   using Stage = MasterProcess::Stage;
 
@@ -106,6 +108,9 @@ class Master {
   void resize(int num_ranks, int64_t now_ns);
   void wrap_up(int64_t now_ns);
   void take_early_end(int64_t now_ns);
+  // master_warm_up.cpp
+  bool has_warmed_up(int64_t now_ns);
+  void tell_warm_up(int64_t now_ns);
   // master_operator.cpp
   std::string why_not_now() const;
   control::RankState state_of(const Process& process) const;
@@ -121,26 +126,24 @@ class Master {
   MasterOptions options_;
   RestartBudget budget_;
   SlotCustody custody_;
+  warm_up::Rounds warm_up_;
   std::map<int, Process> processes_;  // by number
   std::vector<Seat> seats_;           // by rank, of the next world
   std::vector<int> world_;            // by rank: the members of the newest world
-  int64_t generation_ = -1;
   size_t begun_size_ = 0;
-  bool broken_ = false;  // the newest world
-  std::optional<Incident> incident_;
+  std::optional<MasterIncident> incident_;
   control::Order order_;                             // of the next world
-  int64_t step_ = -1;                                // of the newest world
+  int64_t generation_ = -1, step_ = -1;              // of the newest world
   int64_t first_begun_ns_ = kNeverNs, lost_ns_ = 0;  // by incidents that are over
-  bool attempt_open_ = false;                        // ranks that fail now fail with others
+  bool broken_ = false, attempt_open_ = false;       // the newest world; ranks that fail now fail with others
   std::set<int> failed_ranks_;                       // of this attempt
-  int64_t form_at_ns_ = 0;
+  int64_t form_at_ns_ = 0, escalate_at_ns_ = kNeverNs;
   int stop_ = 0;  // the signal
   bool ending_ = false, ended_by_us_ = false, finished_ = false;
   bool believe_blame_ = true;  // the newest world broke by the failure that ends the job
   std::string end_why_;        // for those who wait
-  std::string job_failure_, refusal_, shrunk_why_;
+  std::string job_failure_, job_hint_, refusal_, shrunk_why_;
   std::vector<int> failed_;  // workers, in the order of their ends, without those ended by us
-  int64_t escalate_at_ns_ = kNeverNs;
   std::vector<MasterAction> actions_;
 };
 

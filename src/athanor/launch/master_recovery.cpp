@@ -148,7 +148,7 @@ void Master::open_incident(const std::string& why, int64_t now_ns) {
     if (!attempt_open_) incident_->counted = false;
     return;
   }
-  incident_ = Incident{.at_ns = now_ns, .step = budget_.best_step(), .why = why};
+  incident_ = MasterIncident{.at_ns = now_ns, .step = budget_.best_step(), .why = why};
 }
 
 void Master::leave(int worker, const std::string& why, int64_t now_ns) {

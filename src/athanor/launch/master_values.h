@@ -24,6 +24,7 @@ struct MasterOptions {
   int min_ranks = 1, max_ranks = 0;  // 0: num_ranks
   int64_t grace_ns = 5'000'000'000;
   int64_t start_ns = 60'000'000'000;
+  int64_t warm_up_ns = 0;  // the ranks are measured before the first world, so long at most; 0: they are not
   bool meet = true;  // false: the ranks find their world in their environment, and there is no other one
 };
 

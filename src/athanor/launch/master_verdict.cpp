@@ -60,6 +60,7 @@ Verdict Master::verdict(std::optional<int> blamed) const {
   const std::string interrupted = fmt::format("interrupted by signal {} ({})", stop_, signal_name(stop_));
   if (!job_failure_.empty()) {
     verdict.message = job_failure_;
+    verdict.hint = job_hint_;
     return verdict;
   }
   if (failed_.empty()) {

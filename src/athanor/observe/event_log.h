@@ -29,7 +29,7 @@ constexpr const char* kEventsName = "events.jsonl";
 
 // Negative numbers: nothing to say.
 struct RunEvent {
-  // start, failure, stopped, hang, slow, memory-growth, hardware, restart, recovered, shrink, grow, snapshot, rollback,
+  // start, failure, stopped, hang, measured, warm-up, slow, memory-growth, hardware, restart, recovered, shrink, grow, snapshot, rollback,
   // guard, checkpoint, master, stop, end
   std::string event{};
   int64_t step = -1, generation = -1;

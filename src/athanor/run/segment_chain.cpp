@@ -25,7 +25,7 @@ SegmentChain::SegmentChain(const Config& config, Rendezvous& rendezvous, const T
     : config_(config), rendezvous_(rendezvous), io_(io) {}
 
 TrainReport SegmentChain::train() {
-  check(meet("the start"), "train: the rendezvous gave no world");
+  if (!meet("the start")) throw Recoverable("train: the rendezvous gave no world");
   for (;;) {
     try {
       if (!is_assembled_)

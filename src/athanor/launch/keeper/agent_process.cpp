@@ -26,6 +26,7 @@ LaunchOptions options_of(const TakeUp& given, const AgentProcessOptions& own, Ke
   options.hang = static_cast<HangAction>(given.hang);
   options.timeout_ms = given.timeout_ms;
   options.hang_ms = given.hang_ms;
+  options.warm_up_ms = given.warm_up_ms;
   options.tells_slow = given.tells_slow;
   options.terminal = given.terminal;
   options.write = own.write;

@@ -129,6 +129,7 @@ class Keeper {
             .stopped_ms = options_.stopped_ms,
             .timeout_ms = options_.timeout_ms,
             .hang_ms = options_.hang_ms,
+            .warm_up_ms = options_.warm_up_ms,
             .hang = static_cast<int>(options_.hang),
             .tells_slow = options_.tells_slow,
             .terminal = options_.terminal,

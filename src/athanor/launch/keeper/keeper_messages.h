@@ -24,7 +24,7 @@ struct TakeUp {
   int num_ranks = 1, max_restarts = 0, min_ranks = 1, max_ranks = 0;
   std::vector<std::string> master_command{};
   std::string run_folder{}, begun_in{}, system_root{};  // begun_in: where a world has begun; "": none has
-  int64_t grace_ms = 0, stopped_ms = 0, timeout_ms = 0, hang_ms = 0;
+  int64_t grace_ms = 0, stopped_ms = 0, timeout_ms = 0, hang_ms = 0, warm_up_ms = 0;
   int hang = 0;
   bool tells_slow = true, terminal = false;
   std::string job{}, socket{}, desk{};  // the launch's number; the paths of the sockets

@@ -74,6 +74,7 @@ class MasterFront {
   std::vector<NumberedAction> take_numbered_actions();
   int64_t begun_generation() const { return summary_.begun; }
   int stop_signal() const { return summary_.stop; }
+  int64_t warm_up_round() const { return summary_.warm_up; }
   int64_t next_tick_ns() const;
   bool done() const { return summary_.done; }
   bool goes_on() const { return summary_.goes_on; }

@@ -115,6 +115,8 @@ struct Telling {
     if (const auto* begun = std::get_if<control::Begun>(&said.message))
       master.begun(worker, begun->generation, begun->step, now_ns);
     if (const auto* saved = std::get_if<control::Saved>(&said.message)) master.saved(worker, *saved);
+    if (const auto* measured = std::get_if<control::WarmedUp>(&said.message))
+      master.warmed_up(worker, *measured, now_ns);
     if (const auto* progress = std::get_if<control::Progress>(&said.message))
       master.progress(worker, *progress);
     if (const auto* farewell = std::get_if<control::Farewell>(&said.message))

@@ -105,6 +105,7 @@ MasterSummary summary_of(const Master& master) {
                         .generation = master.generation(),
                         .step = master.step(),
                         .begun = master.begun_generation(),
+                        .warm_up = master.warm_up_round(),
                         .stop = master.stop_signal(),
                         .workers = {}};
   for (int rank = 0; rank < master.size(); ++rank) summary.workers.push_back(master.worker_of(rank));

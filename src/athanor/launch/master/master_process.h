@@ -28,6 +28,7 @@ struct MasterSummary {
   bool done = false, goes_on = true;
   int64_t next_tick_ns = kNeverNs, generation = -1, step = -1;
   int64_t begun = -1;          // the last generation that has begun
+  int64_t warm_up = -1;        // the round that all ranks are in; -1: none
   int stop = 0;                // the signal that asked to save and end; 0: none has
   std::vector<int> workers{};  // by rank; -1: nobody has it now
   bool operator==(const MasterSummary&) const = default;

@@ -135,6 +135,7 @@ std::string encode(const ServeMaster& request) {
                              {"max_ranks", options.max_ranks},
                              {"grace_ns", options.grace_ns},
                              {"start_ns", options.start_ns},
+                             {"warm_up_ns", options.warm_up_ns},
                              {"meet", options.meet},
                              {"journal", request.journal}});
 }
@@ -149,6 +150,7 @@ ServeMaster decode_serve(std::string_view text) {
                       .max_ranks = int_of(fields, "max_ranks", 0),
                       .grace_ns = fields.number("grace_ns", 0, kMost),
                       .start_ns = fields.number("start_ns", 0, kMost),
+                      .warm_up_ns = fields.number("warm_up_ns", 0, kMost),
                       .meet = fields.flag("meet")},
           .journal = fields.text("journal")};
 }
@@ -191,6 +193,7 @@ std::string encode(const Told& told) {
                              {"generation", summary.generation},
                              {"step", summary.step},
                              {"begun", summary.begun},
+                             {"warm_up", summary.warm_up},
                              {"stop", summary.stop},
                              {"workers", summary.workers}});
 }
@@ -206,6 +209,7 @@ std::optional<Told> decode_told(std::string_view text) {
                         .generation = fields.number("generation", -1, kMost),
                         .step = fields.number("step", -1, kMost),
                         .begun = fields.number("begun", -1, kMost),
+                        .warm_up = fields.number("warm_up", -1, kMost),
                         .stop = int_of(fields, "stop", 0),
                         .workers = {}}};
   const Json& workers = fields.at("workers");

@@ -16,13 +16,13 @@ namespace {
 
 struct Lane {
   const char* name;
-  std::array<std::string_view, 3> events;
+  std::array<std::string_view, 4> events;
   const char* style;
 };
 
 constexpr std::array<Lane, 8> kLanes = {{{"process", {"start", "end", ""}, "ink"},
                                          {"failures", {"failure", "stopped", ""}, "bad"},
-                                         {"health", {"slow", "memory-growth", "hardware"}, "warn"},
+                                         {"health", {"warm-up", "slow", "memory-growth", "hardware"}, "warn"},
                                          {"recovery", {"restart", "recovered", ""}, "good"},
                                          {"size", {"shrink", "grow", ""}, "size"},
                                          {"orders", {"snapshot", "rollback", "stop"}, "order"},
