@@ -4,11 +4,12 @@
 //   const WorkerMessage message = decode_worker_message(packet.text);
 //   if (const auto* ready = std::get_if<Ready>(&message)) { ... }
 //
-// A worker says Hello, is told Welcome, says Ready, and waits for Meet: its rank in a generation, with the descriptors of shared
-// memory that belong to it. Before the first of a job comes WarmUp, which it answers by WarmedUp. What it says for certain has numbers, so that another agent can be told what the one before it has
-// not taken. Begun says that older slots may go. When a group breaks, it is Ready again. decode_...() takes text
-// from outside: Error names the message and the field if one is missing, has a wrong type, is out of range or too long,
-// or if the message is unknown. Fields that are not known are ignored, so that versions may differ. Thread rule: pure.
+// A worker says Hello, is told Welcome, says Ready, and waits for Meet: its rank in a generation, with the descriptors of
+// shared memory that belong to it. Before the first world of a job comes WarmUp, which it answers by WarmedUp. What it says
+// for certain has numbers, so that another agent can be told what the one before it has not taken. Begun says that older
+// slots may go. When a group breaks, it is Ready again. decode_...() takes text from outside: Error names the message and
+// the field if one is missing, has a wrong type, is out of range or too long, or if the message is unknown. Fields that are
+// not known are ignored, so that versions may differ. Thread rule: pure.
 #pragma once
 
 #include <cstddef>
