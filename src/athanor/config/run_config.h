@@ -53,6 +53,7 @@ struct LaunchConfig {
   int64_t max_restarts = 10;
   std::string hang = "warn";
   std::string slow = "warn";    // off, warn
+  std::string tune = "off";     // propose, apply (run/tuning/tuner.h)
   int64_t timeout_ms = 600000;  // a collective that is later than this fails
 };
 

@@ -32,6 +32,7 @@
 #include "athanor/run/save_schedule.h"
 #include "athanor/run/slot_saves.h"
 #include "athanor/run/trainer.h"
+#include "athanor/run/tuning/tuning_memory.h"
 
 namespace athanor::run {
 
@@ -45,10 +46,11 @@ struct Run {
   // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
   // after that step at the latest; newer checkpoints are set aside. Collective.
   void open(bool has_state, std::optional<int64_t> back_to = {});
-  // The settings of the next step, by the decisions of the run.
+  // The settings of the next step, by the decisions of the run (run_settings.cpp); and those without them.
   void follow_settings();
+  void forget_decided_settings();
   // The operator sets one ("optimizer.lr=1e-3"), from the next step on. The same on all ranks.
-  void set_setting(const std::string& setting);
+  void set_setting(const std::string& setting, const std::string& why = "the operator wants it");
   void forget_settings_after(int64_t step);  // the operator goes back to before them
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
@@ -101,7 +103,7 @@ struct Run {
   int slots_fd;  // of the same; -1: nobody holds slots for this rank
   RunFolder folder;
   RunKeeper keeper;
-  const int threads;
+  int threads;
   ThreadPool pool;
   std::optional<BoundThread> bound;  // the thread that trains, as the pool's first
   std::unique_ptr<Queue> queue;
@@ -118,6 +120,7 @@ struct Run {
   SaveSchedule saves;
   SlotSaves slot_saves;
   Guards guards;
+  tuning::TuningMemory tuning;
   std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
   double went_back_at = 0.0;           // and since when nothing has been trained
   int64_t saved_step = -1;
@@ -127,6 +130,7 @@ struct Run {
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:
+  void use_threads();
   void tell_saved(const control::Persisted& saved);
   void open_recorder();
   void find_state();
