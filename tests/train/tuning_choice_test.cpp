@@ -34,7 +34,8 @@ TEST(TuningStepTimes, NoiseIsNoGain) {
 
 TEST(TuningStepTimes, ATryHasToPay) {
   const StepTimes before{2.0, 0.0};
-  EXPECT_FALSE(pays(before, {.steps_left = 132, .steps_of_try = 12}));  // 120 steps gain 12, which is the cost
+  EXPECT_FALSE(
+      pays(before, {.steps_left = 132, .steps_of_try = 12}));  // 120 steps gain 12, which is the cost
   EXPECT_TRUE(pays(before, {.steps_left = 133, .steps_of_try = 12}));
   EXPECT_FALSE(pays(before, {.steps_left = 142, .steps_of_try = 12, .switch_seconds = 1.0}));
   EXPECT_TRUE(pays(before, {.steps_left = 143, .steps_of_try = 12, .switch_seconds = 1.0}));
@@ -78,7 +79,8 @@ TEST(TuningCandidates, SizesClimbAsLongAsThatHelps) {
   found = climb_sizes(8, {.global_batch_size = 32, .data_ranks = 2}, smaller_is_faster);
   EXPECT_THAT(found.tried, ElementsAre(16, 4, 2, 1));
   EXPECT_EQ(found.end, 1);
-  found = climb_sizes(1, {.global_batch_size = 32}, [](int64_t size) { return size == 4 ? 0.0 : 1.0 / static_cast<double>(size); });
+  found = climb_sizes(1, {.global_batch_size = 32},
+                      [](int64_t size) { return size == 4 ? 0.0 : 1.0 / static_cast<double>(size); });
   EXPECT_THAT(found.tried, ElementsAre(2, 4, 8));
   EXPECT_EQ(found.end, 4);
   found = climb_sizes(4, {.global_batch_size = 32}, [](int64_t size) { return size == 4 ? 0.0 : 1.0; });
@@ -89,7 +91,8 @@ TEST(TuningCandidates, SizesClimbAsLongAsThatHelps) {
 TEST(TuningCandidates, SizesDivideTheBatchOfARank) {
   const auto larger_is_faster = [](int64_t size) { return 1.0 / static_cast<double>(size); };
   EXPECT_THAT(climb_sizes(1, {.global_batch_size = 12}, larger_is_faster).tried, ElementsAre(2, 4, 6, 12));
-  EXPECT_THAT(climb_sizes(1, {.global_batch_size = 10, .data_ranks = 2}, larger_is_faster).tried, ElementsAre(5));
+  EXPECT_THAT(climb_sizes(1, {.global_batch_size = 10, .data_ranks = 2}, larger_is_faster).tried,
+              ElementsAre(5));
   EXPECT_THAT(climb_sizes(1, {.global_batch_size = 7, .data_ranks = 3}, larger_is_faster).tried, IsEmpty());
   // One that does not divide it may be where the run begins.
   EXPECT_THAT(climb_sizes(5, {.global_batch_size = 12}, larger_is_faster).tried, ElementsAre(6, 12));
@@ -115,7 +118,8 @@ TEST(TuningCandidates, ThreadsStayWithinTheShare) {
   EXPECT_THAT(climb_threads(6, 6, more_is_faster).tried, ElementsAre(3));
   EXPECT_THAT(climb_threads(6, 6, fewer_is_faster).tried, ElementsAre(3, 1));
   EXPECT_THAT(climb_threads(1, 1, fewer_is_faster).tried, IsEmpty());
-  EXPECT_THAT(climb_threads(8, 2, more_is_faster).tried, ElementsAre(4));  // more than its share, as the user wants
+  EXPECT_THAT(climb_threads(8, 2, more_is_faster).tried,
+              ElementsAre(4));  // more than its share, as the user wants
 }
 
 Decision tries(int64_t step, const char* value, const char* was) {
@@ -166,7 +170,8 @@ TEST(TuningProposal, IsTheFirstRuleThatApplies) {
   EXPECT_EQ(propose_setting(facts).setting, "train.micro_batch_size=12");
   EXPECT_THAT(propose_setting(facts).why, HasSubstr("needs 33 bytes"));
   facts.tokens_of_sequence = 200;
-  EXPECT_EQ(propose_setting(facts).setting, "train.micro_batch_size=8");  // the smallest with a thousand tokens
+  EXPECT_EQ(propose_setting(facts).setting,
+            "train.micro_batch_size=8");  // the smallest with a thousand tokens
   facts.bigger.clear();
   EXPECT_EQ(propose_setting(facts).setting, "");
   EXPECT_THAT(propose_setting(facts).why, HasSubstr("no larger micro-batch fits"));

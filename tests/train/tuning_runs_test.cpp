@@ -12,8 +12,8 @@
 #include "athanor/observe/event_log.h"
 #include "athanor/run/tuning/tuner.h"
 #include "train/layout_run.h"
-#include "train/whole_run.h"
 #include "train/replaced_ranks.h"
+#include "train/whole_run.h"
 
 namespace athanor::tests::tuning_runs_test {
 namespace {
@@ -48,16 +48,19 @@ struct Tuned : WholeRun {
         return athanor::run::train(run, world, io);
       }) {
     shown.clear();
-    std::atomic<int64_t> tick = 100;
+    std::atomic<int64_t> tick = 100, tick_of_last = 100;
     return train(system_env(), [&](const Config& run, World& world, TrainIo& io) {
       Console console{{.write = [&](std::string_view more) {
         shown += more;
         for (const auto& [text, of_text] : pace)
-          if (more.find(text) != std::string_view::npos) tick = of_text;
+          if (more.find(text) != std::string_view::npos) tick = tick_of_last = of_text;
+        for (const auto& [text, of_text] : pace_of_last)
+          if (more.find(text) != std::string_view::npos) tick_of_last = of_text;
       }}};
       if (world.rank() == 0) io.console = &console;
       std::atomic<int64_t> now = 0;
-      io.clock = [&] { return 1e-3 * static_cast<double>(now += tick.load()); };
+      const std::atomic<int64_t>& own = world.rank() + 1 == world.size() ? tick_of_last : tick;
+      io.clock = [&] { return 1e-3 * static_cast<double>(now += own.load()); };
       io.ranks_of_processors = 1 << 20;  // a share of one thread
       io.ranks_of_host = world.size();
       io.available_memory = [] { return uint64_t{1} << 40; };
@@ -97,6 +100,7 @@ struct Tuned : WholeRun {
   }
 
   std::string shown;
+  Pace pace_of_last = {};  // of the last rank, where it differs
 };
 
 const std::vector<std::string> kEndsWithTwo = {
@@ -111,7 +115,8 @@ TEST_P(TunedRanks, KeepWhatIsFasterAndUndoWhatIsSlower) {
   const TrainReport report = run.go(kTwoIsBest);
   EXPECT_EQ(report.status, "finished");
   EXPECT_EQ(run.decided(), kEndsWithTwo);
-  EXPECT_THAT(system_env().read_text(run.file("config.resolved.toml")), HasSubstr("micro_batch_size        = 2 "));
+  EXPECT_THAT(system_env().read_text(run.file("config.resolved.toml")),
+              HasSubstr("micro_batch_size        = 2 "));
   EXPECT_THAT(run.shown, HasSubstr("step 48: tuning is over: train.micro_batch_size = 2, 1 thread a rank"));
   const std::vector<RunEvent> events = run.tune_events();
   ASSERT_EQ(events.size(), 5u);
@@ -142,6 +147,17 @@ TEST(TuningRuns, NothingIsTriedThatIsOff) {
   Tuned run(2, "off");
   EXPECT_THAT(run.go(kTwoIsBest).decisions, IsEmpty());
   EXPECT_THAT(run.tune_events(), IsEmpty());
+  Tuned given(2);  // decisions, which are none
+  given.decisions = std::vector<Decision>{};
+  EXPECT_THAT(given.go(kTwoIsBest).decisions, IsEmpty());
+  EXPECT_EQ(given.history(), run.history());
+}
+
+TEST(TuningRuns, TheSlowestRankCounts) {
+  Tuned run(2);
+  run.pace_of_last = {{"train.micro_batch_size is 2", 1000}};
+  run.go({{"train.micro_batch_size is 2", 10}});
+  EXPECT_THAT(run.decided(), ElementsAre("13 train.micro_batch_size 1->2", "25 train.micro_batch_size 2->1"));
 }
 
 TEST(TuningRuns, ThreadsAreTriedAfterThat) {
@@ -271,11 +287,12 @@ class WithSetting final : public Rendezvous {
 
 TEST(SetMicroBatch, IsThatOfAFreshRunAndNeedsItsMemory) {
   const auto asked = [](Tuned& run, const std::string& setting, uint64_t free_bytes) {
-    return run.go({}, [&](World&, TrainIo& io) { io.available_memory = [=] { return free_bytes; }; },
-                  [&](const Config& config, World& world, TrainIo& io) {
-                    WithSetting rendezvous(world, setting);
-                    return athanor::run::train(config, rendezvous, io);
-                  });
+    return run.go(
+        {}, [&](World&, TrainIo& io) { io.available_memory = [=] { return free_bytes; }; },
+        [&](const Config& config, World& world, TrainIo& io) {
+          WithSetting rendezvous(world, setting);
+          return athanor::run::train(config, rendezvous, io);
+        });
   };
   Tuned run(2, "off"), large(2, "off"), refused(2, "off"), plain(2, "off");
   for (Tuned* each : {&run, &large, &refused, &plain}) each->config.train.steps = 4;

@@ -46,7 +46,7 @@ struct Run {
   // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
   // after that step at the latest; newer checkpoints are set aside. Collective.
   void open(bool has_state, std::optional<int64_t> back_to = {});
-  // The settings of the next step, by the decisions of the run (run_settings.cpp); and those without them.
+  // The settings of the next step, by the decisions of the run (decisions/run_settings.cpp); and those without them.
   void follow_settings();
   void forget_decided_settings();
   // The operator sets one ("optimizer.lr=1e-3"), from the next step on. The same on all ranks.

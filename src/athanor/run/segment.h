@@ -95,8 +95,8 @@ class Segment {
 
   Run& run_;
   const RunPhase& phase_;
-  const Config& config_;     // of the phase
-  int64_t last_step_;        // of the segment: that of the phase, or the one before a setting changes
+  const Config& config_;  // of the phase
+  int64_t last_step_;     // of the segment: that of the phase, or the one before a setting changes
   std::unique_ptr<World>
       own_world_;  // the world under the phase's name, so that its groups have names of their own
   std::unique_ptr<World> device_world_;  // groups between devices; null on the CPU

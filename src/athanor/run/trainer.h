@@ -60,7 +60,7 @@ struct TrainIo {
   std::string from = {}, phase = {};
   // Decisions to follow: those of steps that the run has done must be the run's own, else ConfigError.
   std::optional<std::vector<Decision>> decisions = {};
-  Placement placement = {};          // of the threads_of_rank(); the default: anywhere
+  Placement placement = {};                          // of the threads_of_rank(); the default: anywhere
   std::function<Placement(int threads)> place = {};  // of another number of them; empty: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // measures all steps of this process but the first; may be null

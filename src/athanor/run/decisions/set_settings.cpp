@@ -21,11 +21,16 @@ namespace athanor::run::decisions {
 namespace {
 
 // Neither the model nor the order of samples depends on these. Memory depends on the micro-batch size: the ranks plan it anew.
-constexpr std::array<std::string_view, 10> kMay = {
-    "optimizer.",        "schedule.",       "guard.",
-    "train.eval_every",  "train.eval_tokens", "train.micro_batch_size",
-    "train.threads",     "checkpoint.every_steps", "checkpoint.keep",
-    "snapshot.every_steps"};
+constexpr std::array<std::string_view, 10> kMay = {"optimizer.",
+                                                   "schedule.",
+                                                   "guard.",
+                                                   "train.eval_every",
+                                                   "train.eval_tokens",
+                                                   "train.micro_batch_size",
+                                                   "train.threads",
+                                                   "checkpoint.every_steps",
+                                                   "checkpoint.keep",
+                                                   "snapshot.every_steps"};
 constexpr std::array<std::string_view, 3> kMayNot = {"optimizer.name", "schedule.steps",
                                                      "schedule.first_step"};
 

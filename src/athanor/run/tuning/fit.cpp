@@ -21,18 +21,18 @@ Fit fit_of(const Run& run, const MemoryPlan& now, const Config& config, Group& g
   try {
     PlanRequest request = now.request;
     request.config = config;
-    request.layout =
-        make_layout(config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+    request.layout = make_layout(config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
     fit.plan = plan_recompute(request);
     const uint64_t needed_bytes = fit.plan->usage.peak_total, there_bytes = free_bytes / sharing + own_bytes;
     if (free_bytes > 0 && needed_bytes > there_bytes)
-      fit.why_not = fmt::format("{} needs {} bytes on a rank, and there are {}", what, needed_bytes, there_bytes);
+      fit.why_not =
+          fmt::format("{} needs {} bytes on a rank, and there are {}", what, needed_bytes, there_bytes);
   } catch (const Failure& error) {
     fit.why_not = fmt::format("{}: {}", what, error.what());
   }
   const std::vector<std::string> of_ranks = gather_texts(group, fit.why_not, "another micro-batch size");
-  const auto first = std::find_if(of_ranks.begin(), of_ranks.end(),
-                                  [](const std::string& why) { return !why.empty(); });
+  const auto first =
+      std::find_if(of_ranks.begin(), of_ranks.end(), [](const std::string& why) { return !why.empty(); });
   if (first != of_ranks.end()) fit.why_not = *first;
   return fit;
 }

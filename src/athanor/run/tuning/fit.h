@@ -18,12 +18,13 @@
 namespace athanor::run::tuning {
 
 struct Fit {
-  std::string why_not = {};              // "": it fits on all ranks
-  std::optional<MemoryPlan> plan = {};   // of this rank; none: it cannot have a layout
+  std::string why_not = {};             // "": it fits on all ranks
+  std::optional<MemoryPlan> plan = {};  // of this rank; none: it cannot have a layout
 };
 
 // `now`: the plan of the phase as it is. `config`: the phase's as it would be. `held_bytes`: of slots that are in no arena at
 // the moment.
-Fit fit_of(const Run& run, const MemoryPlan& now, const Config& config, Group& group, uint64_t held_bytes = 0);
+Fit fit_of(const Run& run, const MemoryPlan& now, const Config& config, Group& group,
+           uint64_t held_bytes = 0);
 
 }  // namespace athanor::run::tuning

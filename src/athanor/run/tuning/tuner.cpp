@@ -83,7 +83,8 @@ bool Tuner::judge(const Standing& standing) {
   const auto& before = run_.tuning.before;
   const int64_t step = run_.state.step + 1;
   if (!before) {
-    take(judgement(*standing.open, /*keeps=*/false, step, "the processes that tried it have ended, unmeasured"),
+    take(judgement(*standing.open, /*keeps=*/false, step,
+                   "the processes that tried it have ended, unmeasured"),
          0.0);
     return false;
   }
@@ -119,16 +120,17 @@ std::optional<Decision> Tuner::next_try(const Standing& standing) {
                                     now_.median_seconds, now_.spread_seconds, kStepsOfTry));
   };
   if (!standing.of_operator.contains(kMicroBatchKey)) {
-    const auto size = next_micro_batch(
-        config.train.micro_batch_size, shape_of(config, plan_.layout), tried(kMicroBatchKey),
-        [&](int64_t value) { return fit_of_size(value).why_not.empty(); });
+    const auto size =
+        next_micro_batch(config.train.micro_batch_size, shape_of(config, plan_.layout), tried(kMicroBatchKey),
+                         [&](int64_t value) { return fit_of_size(value).why_not.empty(); });
     if (size) return decision(kMicroBatchKey, *size);
   }
   if (standing.of_operator.contains(kThreadsKey) || !have_same_threads_ || config.train.device == "cuda")
     return std::nullopt;
   std::set<int64_t> numbers = tried(kThreadsKey);
   if (numbers.erase(0) > 0) numbers.insert(share_of_processors());
-  const auto threads = next_threads(run_.threads, share_of_processors(), numbers, [](int64_t) { return true; });
+  const auto threads =
+      next_threads(run_.threads, share_of_processors(), numbers, [](int64_t) { return true; });
   return threads ? decision(kThreadsKey, *threads) : std::nullopt;
 }
 
@@ -170,7 +172,8 @@ void Tuner::propose() {
                               : fmt::format("--set {} at the next start", proposal.setting);
   const std::string text =
       fmt::format("tuning {}: {}; a step takes {:.4g} s now{}",
-                  proposal.setting.empty() ? "proposes nothing" : "proposes, by rule and not by measurement, " + proposal.setting,
+                  proposal.setting.empty() ? "proposes nothing"
+                                           : "proposes, by rule and not by measurement, " + proposal.setting,
                   proposal.why, now_.median_seconds, proposal.setting.empty() ? "" : ": " + how);
   run_.recorder->message(fmt::format("step {}: {}", run_.state.step, text));
   tell(text);

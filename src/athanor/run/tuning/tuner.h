@@ -43,8 +43,8 @@ class Tuner {
   void propose();
   bool judge(const Standing& standing);  // whether what was tried stays
   std::optional<Decision> next_try(const Standing& standing);
-  Fit fit_of_size(int64_t micro_batch_size) const;    // collective
-  int64_t share_of_processors() const;                // in threads
+  Fit fit_of_size(int64_t micro_batch_size) const;  // collective
+  int64_t share_of_processors() const;              // in threads
   void take(const Decision& decision, double lost_seconds);
   void tell(const std::string& what, double lost_seconds = 0.0);
 

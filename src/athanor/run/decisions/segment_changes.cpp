@@ -39,8 +39,7 @@ void SegmentChain::follow_settings() {
     return follow_settings();
   }
   plan = std::move(*fit.plan);
-  run.report.planned_bytes =
-      std::max(run.report.planned_bytes, static_cast<int64_t>(plan.usage.peak_total));
+  run.report.planned_bytes = std::max(run.report.planned_bytes, static_cast<int64_t>(plan.usage.peak_total));
 }
 
 // What the operator wants; not where its memory is not there.
