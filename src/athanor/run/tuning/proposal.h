@@ -1,7 +1,7 @@
 // What is expected to be faster, by rule, where nothing was tried (launch.tune = "propose"): processors that idle, then passes of
 // few tokens.
 //
-//   const Proposal proposal = propose_setting({.tokens_of_pass = 64, .bigger = {{2, 9000}, {4, 17000}}});
+//   const Proposal proposal = propose_setting({.tokens_of_sequence = 64, .bigger = {{2, 9000}, {4, 17000}}});
 //   if (!proposal.setting.empty()) say(proposal.setting + ": " + proposal.why);
 //
 // A pass of fewer than kTokensOfPass tokens spends much of its time on reading weights and on starting kernels; beyond it
