@@ -105,10 +105,13 @@ void TrainCommand::run() const {
   const auto place = [&](const ProcessorShare& share) {
     io.ranks_of_processors = share.ranks;
     if (!config.train.pin_threads) return;
-    io.placement = place_rank(cores, {.ranks = share.ranks,
-                                      .rank = share.rank,
-                                      .threads = threads_of_rank(config, share.ranks),
-                                      .cpu_quota = read_cpu_limits().quota});
+    io.place = [cores, share](int threads) {
+      return place_rank(cores, {.ranks = share.ranks,
+                                .rank = share.rank,
+                                .threads = threads,
+                                .cpu_quota = read_cpu_limits().quota});
+    };
+    io.placement = io.place(threads_of_rank(config, share.ranks));
   };
   // For the threads that communication needs. Threads that compute are placed later, when the ranks know their hosts.
   place({.ranks = ranks.local_world_size, .rank = ranks.local_rank});

@@ -80,7 +80,9 @@ using namespace replicas;
 }  // namespace engine
 namespace run {
 namespace decisions {}
+namespace tuning {}
 using namespace decisions;
+using namespace tuning;
 }  // namespace run
 namespace verify {}
 namespace launch {

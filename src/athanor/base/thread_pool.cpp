@@ -23,6 +23,10 @@ void pause() {
   __builtin_ia32_pause();
 #endif
 }
+
+void check_number(int num_threads) {
+  check(num_threads >= 1, "thread pool: got {} threads, expected at least 1", num_threads);
+}
 }  // namespace
 
 struct ThreadPool::State {
@@ -44,7 +48,22 @@ struct ThreadPool::State {
   std::vector<std::thread> threads;
   std::function<void(int thread)> on_start;
 
-  explicit State(size_t num_threads) : shares(num_threads) {}
+  void begin(int num_threads) {
+    shares = std::vector<Share>(static_cast<size_t>(num_threads));
+    stop.store(false);
+    generation.store(0);
+    try {
+      for (int i = 1; i < num_threads; ++i)
+        threads.emplace_back([this, i] {
+          if (on_start) on_start(i);
+          worker(static_cast<size_t>(i));
+        });
+    } catch (const std::system_error& refusal) {
+      const size_t started = threads.size() + 1;
+      end();
+      fail("thread pool: the system refuses thread {} of {}: {}", started + 1, num_threads, refusal.what());
+    }
+  }
 
   void run_share(Share& share) {
     for (int64_t block; (block = share.next.fetch_add(1)) < share.end;) {
@@ -92,21 +111,11 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int num_threads, std::function<void(int thread)> on_start) {
-  check(num_threads >= 1, "thread pool: got {} threads, expected at least 1", num_threads);
-  state_ = std::make_unique<State>(static_cast<size_t>(num_threads));
+ThreadPool::ThreadPool(int num_threads, std::function<void(int thread)> on_start)
+    : state_(std::make_unique<State>()) {
+  check_number(num_threads);
   state_->on_start = std::move(on_start);
-  try {
-    for (int i = 1; i < num_threads; ++i)
-      state_->threads.emplace_back([s = state_.get(), i] {
-        if (s->on_start) s->on_start(i);
-        s->worker(static_cast<size_t>(i));
-      });
-  } catch (const std::system_error& error) {
-    const size_t started = state_->threads.size() + 1;
-    state_->end();
-    fail("thread pool: the system refuses thread {} of {}: {}", started + 1, num_threads, error.what());
-  }
+  state_->begin(num_threads);
 }
 
 ThreadPool::~ThreadPool() {
@@ -115,6 +124,14 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::num_threads() const {
   return static_cast<int>(state_->threads.size()) + 1;
+}
+
+void ThreadPool::resize(int num_threads) {
+  check_number(num_threads);
+  if (num_threads == this->num_threads()) return;
+  state_->end();
+  state_->begin(num_threads);
+  parallel_for(num_threads, [](int64_t) {});  // every thread takes part, so all have been started
 }
 
 void ThreadPool::parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body) {

@@ -5,7 +5,7 @@
 // Blocks are chosen by the caller with a constant size, so that no result depends on how many threads run
 // them or in which order (law 5). The calling thread works too: a pool of n has n - 1 threads of its own.
 // The first exception of a block is rethrown by parallel_for after all blocks have ended.
-// Thread rule: one parallel_for at a time per pool; a nested call runs in the caller, serially.
+// Thread rule: one parallel_for or resize at a time per pool; a nested parallel_for runs in the caller, serially.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const;
+  // Between two loops: other threads in place of those that it has, each started as the first ones were. Error where the
+  // system refuses one; the pool is left with the calling thread alone.
+  void resize(int num_threads);
   void parallel_for(int64_t num_blocks, const std::function<void(int64_t)>& body);
 
  private:

@@ -116,6 +116,12 @@ std::vector<Field<Config>> run_fields() {
        "ends "
        "the run before its first step. On one node.",
        at<&C::launch, &A::warm_up>, one_of({"off", "warn"})},
+      {"launch", "tune",
+       "whether measured steps choose train.micro_batch_size and train.threads: off, propose, apply",
+       "propose says which setting the rules of thumb expect to be faster, and its memory. apply tries one "
+       "for 12 steps, keeps it if they are clearly faster, and else goes back; decisions.jsonl records it. "
+       "Another micro-batch adds in another order: results differ within rounding. Also in a lone train.",
+       at<&C::launch, &A::tune>, one_of({"off", "propose", "apply"})},
       {"launch", "timeout_ms", "milliseconds until a collective that others have not joined fails",
        "A dead rank is noticed within a second whatever this is; raise it where ranks wait long for a disk.",
        at<&C::launch, &A::timeout_ms>, at_least(1)},

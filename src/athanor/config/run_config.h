@@ -54,6 +54,7 @@ struct LaunchConfig {
   std::string hang = "warn";
   std::string slow = "warn";     // off, warn
   std::string warm_up = "warn";  // off, warn
+  std::string tune = "off";      // propose, apply (run/tuning/tuner.h)
   int64_t timeout_ms = 600000;   // a collective that is later than this fails
 };
 

@@ -117,6 +117,10 @@ void check_layout(const Config& config) {
   const LaunchConfig& l = config.launch;
   require(l.max_ranks == 0 || l.max_ranks >= l.min_ranks, config, "launch.max_ranks",
           "got {}, expected at least launch.min_ranks = {}", l.max_ranks, l.min_ranks);
+  require(l.tune == "off" || config.parameter_server.servers == 0, config, "launch.tune",
+          "got '{}' with parameter_server.servers = {}, expected off: with servers no setting changes while "
+          "the run trains",
+          l.tune, config.parameter_server.servers);
 }
 
 }  // namespace athanor::config

@@ -134,7 +134,9 @@ std::string text_of(const Decision& decision) {
     return fmt::format("quarantines the sequences at offset {} of '{}', channel '{}'{}", data->offset,
                        data->file, data->channel, why);
   if (const auto* set = std::get_if<SetSetting>(&decision.what))
-    return fmt::format("{} is {} instead of {}{}", set->key, set->value, set->was, why);
+    return set->value == set->was
+               ? fmt::format("{} stays {}{}", set->key, set->value, why)
+               : fmt::format("{} is {} instead of {}{}", set->key, set->value, set->was, why);
   const auto& change = std::get<LayoutChange>(decision.what);
   return fmt::format("layout changed from {} to {}{}", change.from, change.to, why);
 }

@@ -15,7 +15,8 @@
 // skip_batches: from that step on the next `batches` global batches of its phase are left out (data/sampler.h). quarantine:
 // from that step on the sequences with the token at that offset, in bytes, are not trained on; the order of all others stays.
 // set: from that step on the setting has that value in place of the one that it was; where the settings give it another one
-// than that, they were changed since, and the decision has no effect (run/decisions/set_settings.h). layout: a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have
+// than that, they were changed since, and the decision has no effect (run/decisions/set_settings.h); one to the value that it was
+// says that it stays (run/tuning/tuner.h). layout: a note of a change that keeps the tolerance and not the bits; nothing is computed from it. A line may also have
 // the "generation" that recorded it (docs/run_folder.md), which is no part of the decision.
 //
 // Errors: Error (ConfigError of parse_decisions) naming file, line and what is wrong: an unknown kind or key, a number out

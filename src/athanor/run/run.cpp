@@ -19,7 +19,6 @@
 #include "athanor/kernels/table.h"
 #include "athanor/observe/metrics_history.h"
 #include "athanor/run/agreement.h"
-#include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/doubtful_data.h"
 
 namespace athanor::run {
@@ -72,28 +71,6 @@ void Run::resolve() {
   saves = SaveSchedule(config.checkpoint.every_steps, last_step());
   said = config;
   for (RunPhase& phase : phases) phase.said = phase.config;
-}
-
-void Run::follow_settings() {
-  const int64_t step = state.step + 1;
-  config = settings_at(said, decisions, step);
-  for (RunPhase& phase : phases) phase.config = settings_at(phase.said, decisions, step);
-  saves.set_every(config.checkpoint.every_steps);
-  guards.set(config.guard);
-}
-
-void Run::set_setting(const std::string& setting) {
-  const auto decision = set_decision(phase().config, setting, state.step + 1);
-  if (!decision) return;
-  decisions = with_decisions(decisions, {*decision});
-  guards.decisions = decisions;
-}
-
-void Run::forget_settings_after(int64_t step) {
-  if (!guards.decisions) return;
-  std::erase_if(*guards.decisions, [&](const Decision& decision) {
-    return decision.step > step && std::holds_alternative<SetSetting>(decision.what);
-  });
 }
 
 void Run::keep_one_phase() {

@@ -32,6 +32,7 @@
 #include "athanor/run/save_schedule.h"
 #include "athanor/run/slot_saves.h"
 #include "athanor/run/trainer.h"
+#include "athanor/run/tuning/tuning_memory.h"
 
 namespace athanor::run {
 
@@ -45,10 +46,10 @@ struct Run {
   // other ranks know and a process that has just joined does not, it gets. `back_to`: a guard or the operator has the run go on
   // after that step at the latest; newer checkpoints are set aside. Collective.
   void open(bool has_state, std::optional<int64_t> back_to = {});
-  // The settings of the next step, by the decisions of the run.
+  // decisions/run_settings.cpp: the settings of the next step, by decisions and without; and one more from it on.
   void follow_settings();
-  // The operator sets one ("optimizer.lr=1e-3"), from the next step on. The same on all ranks.
-  void set_setting(const std::string& setting);
+  void forget_decided_settings();
+  void set_setting(const std::string& setting, const std::string& why = "the operator wants it");
   void forget_settings_after(int64_t step);  // the operator goes back to before them
   void bind_thread();  // after open_data(): threads that prepare data would inherit the binding
   // A segment begins, after the step that the state has: its generation, and the files that record it.
@@ -60,8 +61,7 @@ struct Run {
   // the end of what they have handed over. Collective.
   void take_saved();
   void settle_saved();
-  void
-  wait_for_writer();  // rank 0, until nobody writes in the folder of checkpoints: whoever held slots of an earlier world
+  void wait_for_writer();  // rank 0, until whoever held slots of an earlier world writes no checkpoint
   void load_state() { find_state(); }  // of the newest checkpoint, or the first one
   int64_t next_generation() const { return first_generation_ + world->generation(); }
   int64_t recorded_step() const;  // the newest one whose metrics stand in the run's file; -1: there is none
@@ -85,9 +85,8 @@ struct Run {
   // In host memory: the run's own, or on a device one beside it.
   Arena& snapshot_arena();
 
-  std::function<void(int64_t step)> committed = [](int64_t) {
-  };  // after each step, once its metrics are written
-  // On rank 0, after each save; `error`: why it failed.
+  // After each step, once its metrics are written; and on rank 0, after each save. `error`: why it failed.
+  std::function<void(int64_t step)> committed = [](int64_t) {};
   std::function<void(int64_t step, const std::string& path, const std::string& error)> told_saved =
       [](int64_t, const std::string&, const std::string&) {};
   std::function<void(const RunEvent& event)> happened = [](const RunEvent&) {};         // under a launcher
@@ -101,7 +100,7 @@ struct Run {
   int slots_fd;  // of the same; -1: nobody holds slots for this rank
   RunFolder folder;
   RunKeeper keeper;
-  const int threads;
+  int threads;
   ThreadPool pool;
   std::optional<BoundThread> bound;  // the thread that trains, as the pool's first
   std::unique_ptr<Queue> queue;
@@ -111,13 +110,13 @@ struct Run {
   std::optional<RunEvents> events;  // of rank 0
   std::optional<SampleWriter> samples;
   TrainState state;
-  std::vector<Decision>
-      decisions;            // of the past, which are those of the state, and of the future, as far as given
+  std::vector<Decision> decisions;  // those of the state, and those to come, as far as given
   int64_t generation = -1;  // of the run, which counts its processes and their worlds; -1: none has begun
   TrainReport report;
   SaveSchedule saves;
   SlotSaves slot_saves;
   Guards guards;
+  tuning::TuningMemory tuning;
   std::string went_back_because = {};  // why the segment to come follows a go_back(); "": it does not
   double went_back_at = 0.0;           // and since when nothing has been trained
   int64_t saved_step = -1;
@@ -127,6 +126,7 @@ struct Run {
   double flops_per_token = 0.0, peak_flops = 0.0;  // the peak: of all ranks together
 
  private:
+  void use_threads();
   void tell_saved(const control::Persisted& saved);
   void open_recorder();
   void find_state();

@@ -57,7 +57,8 @@ Segment::Segment(Run& run, World& world, const RunPhase& phase, const MemoryPlan
       group_(world_.all()),
       layout_(plan.layout),
       groups_(layout_, world_),
-      slots_plan_(plan.slots) {}
+      slots_plan_(plan.slots),
+      tuner_(run, phase, plan) {}
 
 std::string identity_of(const Layout& layout) {
   return fmt::format("{:016x}", hash64(layout.text()));

@@ -22,6 +22,7 @@
 #include "athanor/engine/setup.h"
 #include "athanor/run/run.h"
 #include "athanor/run/step_metrics.h"
+#include "athanor/run/tuning/tuner.h"
 
 namespace athanor::run {
 
@@ -94,8 +95,8 @@ class Segment {
 
   Run& run_;
   const RunPhase& phase_;
-  const Config& config_;     // of the phase
-  const int64_t last_step_;  // of the segment: that of the phase, or the one before a setting changes
+  const Config& config_;  // of the phase
+  int64_t last_step_;     // of the segment: that of the phase, or the one before a setting changes
   std::unique_ptr<World>
       own_world_;  // the world under the phase's name, so that its groups have names of their own
   std::unique_ptr<World> device_world_;  // groups between devices; null on the CPU
@@ -104,6 +105,7 @@ class Segment {
   const Layout layout_;
   Groups groups_;
   const SnapshotPlan slots_plan_;
+  Tuner tuner_;
   std::optional<PushLog> pushes_;  // on a server, unless consistency is "sync"
   std::shared_ptr<std::byte> slots_memory_;
   std::unique_ptr<SnapshotSlots> slots_;  // null: no snapshots

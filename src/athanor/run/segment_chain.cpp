@@ -42,6 +42,7 @@ TrainReport SegmentChain::train() {
         continue;
       }
       if (end == Segment::End::settings) {
+        run_->tuning.ended_at = run_->io.clock();
         change_settings();
         continue;
       }
@@ -80,6 +81,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
   Group& group = meeting_->world->all();
   agree_on_run();
   Run& run = *run_;
+  run.forget_decided_settings();  // ranks that have just joined do not know of decisions: begin() follows them
   const std::vector<Layout> layouts = layouts_of(run, group);
   try {
     if (!run.samples) run.open_data();
@@ -108,7 +110,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
   plans_ = plan_phases(run, layouts, group, slots_there);
   if (goes_back) run.forget_settings_after(*back_to);
   run.open(has_state, back_to);
-  if (!meeting_->set.empty()) run.set_setting(meeting_->set);
+  if (!meeting_->set.empty()) set_as_asked();
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
     return run.keeper.idle_report(run.state, run.last_step(), group.size(), *run.recorder);
@@ -258,58 +260,11 @@ void SegmentChain::keep_copy(const CommonStep& common) {
   kept_->head = kept_->snapshot.head();
 }
 
-// Nothing of the layout changes, so the values stay where they are.
-void SegmentChain::change_settings() {
-  Run& run = *run_;
-  Group& group = meeting_->world->all();
-  kept_ = Kept{.part = part_, .head = {run.state.step, run.state.to_json()}, .snapshot = {}, .in_place = {}};
-  kept_->in_place = segment_->slots_of({meeting_->generation(), run.state.step});
-  double without = kept_->in_place ? 0.0 : 1.0;
-  group.all_reduce(&without, 1, Dtype::f64, "slots in place").wait();
-  if (without > 0.0) {
-    kept_->in_place.reset();
-    kept_->snapshot = segment_->snapshot();
-  }
-  segment_.reset();
-  part_.reset();
-  ++num_again_;
-}
-
-// A rank that was lost on the way back, or has just joined, may not know of it.
-void SegmentChain::share_going_back() {
-  Group& group = meeting_->world->all();
-  constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
-  const int64_t own = back_to_.value_or(kNowhere);
-  std::vector<int64_t> all(static_cast<size_t>(group.size()));
-  group.all_gather(&own, all.data(), 1, Dtype::i64, "going back").wait();
-  const int64_t first = *std::min_element(all.begin(), all.end());
-  if (first != kNowhere) back_to_ = first;
-}
-
-// From a snapshot in memory where the ranks have one, else from a checkpoint, else from the start.
-void SegmentChain::go_back() {
-  Run& run = *run_;
-  run.go_back(*back_to_);
-  const std::vector<HeldPart> held = this->held();
-  kept_.reset();
-  if (const auto common = common_step(meeting_->world->all(), held)) {
-    kept_ = Kept{.part = part_, .head = {}, .snapshot = segment_->go_back_to(common->step), .in_place = {}};
-    kept_->head = kept_->snapshot.head();
-  } else {
-    run.load_state();
-  }
-  run.guards.forget_after(run.state.step);
-  run.may_owe_save = run.state.step > 0;
-  segment_.reset();
-  part_.reset();
-  ++num_again_;
-}
-
 void SegmentChain::begin() {
   Run& run = *run_;
-  run.follow_settings();
+  follow_settings();
   const RunPhase& phase = run.phase();
-  const MemoryPlan& plan = plans_[static_cast<size_t>(&phase - run.phases.data())];
+  const MemoryPlan& plan = plan_of(phase);
   const bool is_first = &phase == &run.phases.front() && num_again_ == 0;
   segment_ =
       std::make_unique<Segment>(run, *meeting_->world, phase, plan,
@@ -346,6 +301,8 @@ void SegmentChain::begin() {
         fmt::format("step {}: {} begins, {} tokens a step, layout {}", run.state.step + 1, phase.text(),
                     phase.config.train.global_batch_size * phase.config.data.seq_len, plan.layout.text()));
   is_shown_ = true;
+  if (const double ended_at = std::exchange(run.tuning.ended_at, -1.0); ended_at >= 0.0)
+    run.tuning.switch_seconds = run.io.clock() - ended_at;
   segment_->evaluate_first();
   if (is_new_world) run.write_report("running");
 }

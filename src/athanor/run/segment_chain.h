@@ -20,6 +20,7 @@
 #include "athanor/run/rendezvous.h"
 #include "athanor/run/run.h"
 #include "athanor/run/segment.h"
+#include "athanor/run/tuning/fit.h"
 
 namespace athanor::run {
 
@@ -53,6 +54,10 @@ class SegmentChain {
   void begin();
   void go_back();          // the segment has ended so
   void change_settings();  // likewise
+  void follow_settings();  // of the next segment, with the plan that goes with them
+  void set_as_asked();     // Meeting::set
+  MemoryPlan& plan_of(const RunPhase& phase);
+  Fit fit_of_phase(const Config& config);  // of the next step
   void share_going_back();
   void show_header(const MemoryPlan& plan);
   TrainReport finish(Segment::End end);

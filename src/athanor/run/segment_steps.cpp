@@ -175,6 +175,7 @@ Segment::End Segment::run_steps() {
       run_.recorder->message(fmt::format("step {}: load balancing: micro-batches per rank are {}",
                                          run_.state.step, fmt::join(balancer.counts(), ", ")));
     }
+    if (!stop && !done && tuner_.after_step(seconds)) last_step_ = run_.state.step;
   }
   if (run_.io.profiler != nullptr)
     run_.io.profiler->ceilings = {run_.peak_flops / peers().size(), measure_copy_bandwidth(*run_.queue)};

@@ -27,6 +27,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/file.h"
+#include "athanor/base/host_memory.h"
 #include "athanor/base/topology.h"
 #include "athanor/base/trace.h"
 #include "athanor/comm/options.h"
@@ -59,7 +60,8 @@ struct TrainIo {
   std::string from = {}, phase = {};
   // Decisions to follow: those of steps that the run has done must be the run's own, else ConfigError.
   std::optional<std::vector<Decision>> decisions = {};
-  Placement placement = {};          // of the threads_of_rank(); the default: anywhere
+  Placement placement = {};                          // of the threads_of_rank(); the default: anywhere
+  std::function<Placement(int threads)> place = {};  // of another number of them; empty: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // measures all steps of this process but the first; may be null
   TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
@@ -71,6 +73,7 @@ struct TrainIo {
   std::function<std::unique_ptr<World>(World&)> in_front = {};
   // What rates, seconds and MFU are measured by; a test scripts them.
   std::function<double()> clock = now_seconds;
+  std::function<uint64_t()> available_memory = [] { return available_memory_bytes(); };
   std::function<double(Queue&, Dtype)> peak_flops =
       measure_peak_flops;  // per second, of all threads of a rank
 };

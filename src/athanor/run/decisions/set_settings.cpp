@@ -20,11 +20,17 @@
 namespace athanor::run::decisions {
 namespace {
 
-// Neither the model nor the order of samples nor the memory of a rank depends on these.
-constexpr std::array<std::string_view, 8> kMay = {
-    "optimizer.",       "schedule.",           "guard.",
-    "train.eval_every", "train.eval_tokens",   "checkpoint.every_steps",
-    "checkpoint.keep",  "snapshot.every_steps"};
+// Neither the model nor the order of samples depends on these. Memory depends on the micro-batch size: the ranks plan it anew.
+constexpr std::array<std::string_view, 10> kMay = {"optimizer.",
+                                                   "schedule.",
+                                                   "guard.",
+                                                   "train.eval_every",
+                                                   "train.eval_tokens",
+                                                   "train.micro_batch_size",
+                                                   "train.threads",
+                                                   "checkpoint.every_steps",
+                                                   "checkpoint.keep",
+                                                   "snapshot.every_steps"};
 constexpr std::array<std::string_view, 3> kMayNot = {"optimizer.name", "schedule.steps",
                                                      "schedule.first_step"};
 
@@ -73,7 +79,8 @@ std::string why_not_set(const Config& config, const std::string& setting) {
   return "";
 }
 
-std::optional<Decision> set_decision(const Config& now, const std::string& setting, int64_t step) {
+std::optional<Decision> set_decision(const Config& now, const std::string& setting, int64_t step,
+                                     const std::string& why) {
   const std::string key = key_of(setting);
   if (!is_field(key) || !may_change(key)) return std::nullopt;
   try {
@@ -82,7 +89,7 @@ std::optional<Decision> set_decision(const Config& now, const std::string& setti
     validate(changed);
     const SetSetting set{key, setting_text(changed, key), setting_text(now, key)};
     if (set.value == set.was) return std::nullopt;
-    return Decision{step, set, "the operator wants it"};
+    return Decision{step, set, why};
   } catch (const Failure&) {
     return std::nullopt;
   }

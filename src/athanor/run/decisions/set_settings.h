@@ -24,7 +24,8 @@ namespace athanor::run::decisions {
 std::string why_not_set(const Config& config, const std::string& setting);
 
 // The setting as a decision of that step; none: it has that value already, or cannot have it.
-std::optional<Decision> set_decision(const Config& now, const std::string& setting, int64_t step);
+std::optional<Decision> set_decision(const Config& now, const std::string& setting, int64_t step,
+                                     const std::string& why = "the operator wants it");
 
 // `said`: the settings of a phase, or of the run, without decisions.
 Config settings_at(const Config& said, const std::vector<Decision>& decisions, int64_t step);
