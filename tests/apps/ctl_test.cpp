@@ -199,6 +199,19 @@ TEST_F(Ctl, SettingsThatMayNotChangeAreRefused) {
   stop_and_compare(job);
 }
 
+// The launcher does not plan the memory and the layout of the ranks; they meet, and refuse it.
+TEST_F(Ctl, AMicroBatchThatTheRanksCannotHaveIsRefused) {
+  Program job = place.start(launch_arguments(2, "t", kSets));
+  begin(job);
+  const Outcome outcome = place.run({"ctl", "runs/t", "set", "train.micro_batch_size=10"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("error: ctl set: train.micro_batch_size = 10: parallel.dp: got 2 ranks"));
+  wait_for_steps(job, 2);
+  EXPECT_EQ(status()["generation"], 1);
+  stop_and_compare(job);
+}
+
 TEST_F(Ctl, EventsAreReadWithoutAJob) {
   train(place, "t");
   refuses({"status"}, 1, {"no launcher trains 'runs/t' now", "finished"});

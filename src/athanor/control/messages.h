@@ -95,6 +95,9 @@ struct Order {
   bool operator==(const Order&) const = default;
 };
 
+// How the cause of an event `set` begins with which the ranks refuse what Order wants.
+inline constexpr std::string_view kNotSet = "not set: ";
+
 // A world to join. Its descriptors, in this order: the generation's segment, this rank's new slots, the agent's pulse
 // (control/pulse.h), and for each rank of `left` its slots of the last generation that had begun, which this process has to give
 // to the others: those of the dead process that it replaces, or of ranks that are gone.

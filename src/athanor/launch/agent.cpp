@@ -223,6 +223,7 @@ void AgentLoop::take_message(int worker, const WorkerMessage& message,
   if (const auto* event = std::get_if<Event>(&message)) {  // nothing is decided by it
     JobEvent told = event->what;
     told.generation = master_.generation();
+    tell_not_set(told);
     return record_.add(told);
   }
   if (const auto* progress = std::get_if<Progress>(&message)) take_progress(worker, *progress, now);

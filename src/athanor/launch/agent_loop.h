@@ -91,6 +91,7 @@ class AgentLoop {
   void answer(int64_t from, const control::GoBack& back);
   void answer(int64_t from, const control::Set& set);
   void tell_killed(int worker, int rank, const std::string& how);
+  void tell_not_set(const JobEvent& event);
   void tell_begun(const control::Begun& begun);
   void tell_saved(const control::Saved& saved);
   void open_run(const std::string& run_folder);

@@ -103,6 +103,13 @@ void AgentLoop::tell_killed(int worker, int rank, const std::string& how) {
   wait_for_end_.erase(found);
 }
 
+void AgentLoop::tell_not_set(const JobEvent& event) {
+  if (wait_for_setting_.from < 0 || event.event != "set" || !event.cause.starts_with(control::kNotSet))
+    return;
+  desk_->answer(std::exchange(wait_for_setting_, {}).from,
+                Refused{event.cause.substr(control::kNotSet.size())});
+}
+
 void AgentLoop::tell_begun(const control::Begun& begun) {
   if (wait_for_setting_.from >= 0 && begun.generation > wait_for_setting_.generation)
     desk_->answer(std::exchange(wait_for_setting_, {}).from,

@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/config/load.h"
+#include "athanor/control/messages.h"
 #include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/segment_chain.h"
 #include "athanor/run/tuning/fit.h"
@@ -50,8 +51,9 @@ void SegmentChain::set_as_asked() {
   override_setting(changed, meeting_->set);
   if (changed.train.micro_batch_size != run.phase().config.train.micro_batch_size)
     if (const Fit fit = fit_of_phase(changed); !fit.why_not.empty()) {
-      run.recorder->warning(fmt::format("step {}: not set: {}", run.state.step + 1, fit.why_not));
-      run.tell({.event = "set", .cause = "not set: " + fit.why_not, .recover_seconds = 0.0});
+      const std::string cause = std::string(control::kNotSet) + fit.why_not;
+      run.recorder->warning(fmt::format("step {}: {}", run.state.step + 1, cause));
+      run.tell({.event = "set", .cause = cause, .recover_seconds = 0.0});
       return;
     }
   run.set_setting(meeting_->set);
