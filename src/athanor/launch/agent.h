@@ -75,10 +75,10 @@ struct LaunchOptions {
   };
   int64_t grace_ms = 5'000;     // for ranks that have to end, or to come back from a world that broke
   int64_t stopped_ms = 10'000;  // a rank that is stopped so long, or 20 median steps, is killed
+  // For ranks to be measured before they meet (warm_up/rounds.h); 0: they are not.
+  int64_t warm_up_ms = 10'000;
   HangAction hang = HangAction::warn;
-  int64_t warm_up_ms =
-      10'000;              // for ranks to be measured before they meet (warm_up/rounds.h); 0: they are not
-  bool tells_slow = true;  // ranks that work longer than they used to, or than others (slow_watch.h)
+  bool tells_slow = true;        // ranks that work longer than they used to, or than others (slow_watch.h)
   int64_t timeout_ms = 600'000;  // [launch] of the config
   int64_t hang_ms = 10'000;      // a job whose ranks do no step for so long, or 20 median steps, stands still
   bool terminal = false;         // rank 0 draws on a terminal: its standard error is not captured
