@@ -24,7 +24,7 @@
 #include "athanor/launch/keeper/agent_process.h"
 #include "athanor/launch/master/master_process.h"
 #include "athanor/launch/stop_requests.h"
-#include "athanor/layout/layout.h"
+#include "athanor/layout/elastic.h"
 #include "athanor/observe/report.h"
 #include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/init_from.h"
@@ -141,13 +141,15 @@ struct TrainArguments {
   std::vector<std::string> sets;
 };
 
-// Why no layout of the config goes with so many ranks of one host; "": one does.
-std::string refuse_size(const Config& config, int num_ranks) {
+// Why no layout of the config goes with so many ranks of one host, at the start or (`elastic`) later; "": one does.
+std::string refuse_size(const Config& config, int num_ranks, bool elastic) {
+  const Ranks ranks{.world_size = num_ranks, .ranks_of_host = num_ranks};
   try {
     for (const PhaseConfig& phase : phases_of(config))
-      make_layout(phase.config, {.world_size = num_ranks, .ranks_of_host = num_ranks});
+      elastic ? elastic_layout(phase.config, ranks) : make_layout(phase.config, ranks);
   } catch (const Failure& error) {
-    return error.what();
+    return elastic && !error.hint().empty() ? fmt::format("{} ({})", error.what(), error.hint())
+                                            : error.what();
   }
   return "";
 }
@@ -164,8 +166,8 @@ void LaunchCommand::set_run(LaunchOptions& options) const {
   }
   options.run_folder = RunFolder(whole).path;
   // What the launcher cannot judge, the ranks do.
-  if (num_nodes == 1 && refuse_size(whole, num_ranks).empty())
-    options.refuse_size = [whole](int ranks) { return refuse_size(whole, ranks); };
+  if (num_nodes == 1 && refuse_size(whole, num_ranks, /*elastic=*/false).empty())
+    options.refuse_size = [whole](int ranks) { return refuse_size(whole, ranks, /*elastic=*/true); };
   options.refuse_setting = [whole](const std::string& setting) { return why_not_set(whole, setting); };
   const LaunchConfig& config = whole.launch;
   if (num_nodes == 1 &&

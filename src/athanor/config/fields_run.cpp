@@ -122,6 +122,11 @@ std::vector<Field<Config>> run_fields() {
        "for 12 steps, keeps it if they are clearly faster, and else goes back; decisions.jsonl records it. "
        "Another micro-batch adds in another order: results differ within rounding. Also in a lone train.",
        at<&C::launch, &A::tune>, one_of({"off", "propose", "apply"})},
+      {"launch", "allow_inexact", "whether the order of sums may change in mid-run where bits are else kept",
+       "With another number of ranks tp, cp and ep may become smaller; with parallel.reduce = \"tree\" "
+       "train.micro_batch_size may be set and tuned. Losses then differ within rounding; decisions.jsonl "
+       "records it.",
+       at<&C::launch, &A::allow_inexact>, any()},
       {"launch", "timeout_ms", "milliseconds until a collective that others have not joined fails",
        "A dead rank is noticed within a second whatever this is; raise it where ranks wait long for a disk.",
        at<&C::launch, &A::timeout_ms>, at_least(1)},

@@ -55,6 +55,7 @@ struct LaunchConfig {
   std::string slow = "warn";     // off, warn
   std::string warm_up = "warn";  // off, warn
   std::string tune = "off";      // propose, apply (run/tuning/tuner.h)
+  bool allow_inexact = false;    // an order of sums that changes in mid-run
   int64_t timeout_ms = 600000;   // a collective that is later than this fails
 };
 

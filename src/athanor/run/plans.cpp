@@ -8,6 +8,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/engine/device.h"
+#include "athanor/layout/elastic.h"
 #include "athanor/run/agreement.h"
 
 namespace athanor::run {
@@ -64,6 +65,11 @@ MemoryPlan plan_with_snapshot(const Run& run, PlanRequest request, Group& group,
 
 }  // namespace
 
+Layout layout_of(const Run& run, const Config& config, Group& group) {
+  const layout::Ranks ranks{.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host};
+  return run.world->generation() > 0 ? elastic_layout(config, ranks) : make_layout(config, ranks);
+}
+
 std::vector<Layout> layouts_of(const Run& run, Group& group) {
   std::vector<Layout> layouts;
   for (const RunPhase& phase : run.phases) {
@@ -71,8 +77,7 @@ std::vector<Layout> layouts_of(const Run& run, Group& group) {
       agree(group, {{"ranks of the host", fmt::format("{}", run.io.ranks_of_host)}},
             "groups of local_sgd.sync_interval need as many ranks on every host");
     layouts.push_back(in_phase(phase, [&] {
-      Layout layout =
-          make_layout(phase.config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+      Layout layout = layout_of(run, phase.config, group);
       choose_snapshot(phase.config, layout, /*is_launched=*/false);  // refuses what cannot be
       return layout;
     }));

@@ -16,6 +16,9 @@
 
 namespace athanor::run {
 
+// Of a config of a phase. In a world after the first one the ranks may be others than the config was made for
+// (layout/elastic.h).
+Layout layout_of(const Run& run, const Config& config, Group& group);
 std::vector<Layout> layouts_of(const Run& run, Group& group);
 // `slots_there`: their memory is in use already, by this very run, with so many slots: what is free says nothing.
 std::vector<MemoryPlan> plan_phases(const Run& run, const std::vector<Layout>& layouts, Group& group,

@@ -13,6 +13,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/comm/call_mismatch.h"
 #include "athanor/config/print.h"
+#include "athanor/layout/elastic.h"
 #include "athanor/layout/same_work.h"
 #include "athanor/run/agreement.h"
 #include "athanor/run/doing.h"
@@ -110,6 +111,7 @@ std::optional<TrainReport> SegmentChain::assemble() {
   plans_ = plan_phases(run, layouts, group, slots_there);
   if (goes_back) run.forget_settings_after(*back_to);
   run.open(has_state, back_to);
+  note_layout();
   if (!meeting_->set.empty()) set_as_asked();
   if (!has_state && run.state.step >= run.last_step()) {
     run.keeper.settle(run.config.checkpoint.keep, *run.recorder);
@@ -274,6 +276,7 @@ void SegmentChain::begin() {
   const SlotsInPlace* in_place = kept_ && kept_->in_place ? &*kept_->in_place : nullptr;
   const bool is_in_place = in_place != nullptr;
   segment_->build(kept_ && !is_in_place ? &kept_->snapshot : nullptr, in_place);
+  order_of_sums_ = layout::order_of_sums(plan.layout);
   part_ = StatePart{meeting_->generation(), meeting_->world->rank(), meeting_->world->size()};
   meeting_->world->all().barrier(
       "a segment begins");  // from here on all ranks have its values, and nobody needs others

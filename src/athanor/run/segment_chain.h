@@ -54,6 +54,7 @@ class SegmentChain {
   void begin();
   void go_back();          // the segment has ended so
   void change_settings();  // likewise
+  void note_layout();      // where it adds in another order than that of the world before
   void follow_settings();  // of the next segment, with the plan that goes with them
   void set_as_asked();     // Meeting::set
   MemoryPlan& plan_of(const RunPhase& phase);
@@ -73,6 +74,7 @@ class SegmentChain {
   std::unique_ptr<Segment> segment_;
   std::optional<StatePart> part_;  // of the segment's values
   std::optional<Kept> kept_;       // none: the segment starts from a checkpoint, or afresh
+  std::string order_of_sums_;      // of the newest segment
   bool is_assembled_ = false, is_shown_ = false;
   int num_again_ = 0;               // segments of the same phase in this world
   std::optional<int64_t> back_to_;  // a step that the run is to go on after, until it does

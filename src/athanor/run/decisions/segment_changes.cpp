@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/checkpoint/rank_lists.h"
 #include "athanor/config/load.h"
 #include "athanor/control/messages.h"
+#include "athanor/layout/elastic.h"
 #include "athanor/run/decisions/set_settings.h"
 #include "athanor/run/segment_chain.h"
 #include "athanor/run/tuning/fit.h"
@@ -41,6 +43,22 @@ void SegmentChain::follow_settings() {
   }
   plan = std::move(*fit.plan);
   run.report.planned_bytes = std::max(run.report.planned_bytes, static_cast<int64_t>(plan.usage.peak_total));
+}
+
+// Ranks that have just joined do not know of the world before.
+void SegmentChain::note_layout() {
+  Run& run = *run_;
+  const std::string now = layout::order_of_sums(plan_of(run.phase()).layout);
+  const std::vector<std::string> before =
+      gather_texts(meeting_->world->all(), order_of_sums_, "the layout before");
+  const auto known =
+      std::find_if(before.begin(), before.end(), [](const std::string& text) { return !text.empty(); });
+  if (known == before.end() || *known == now) return;
+  run.decisions = with_decisions(
+      run.decisions, {{.step = run.state.step + 1, .what = LayoutChange{*known, now}, .why = meeting_->why}});
+  run.guards.decisions = run.decisions;
+  run.recorder->message(fmt::format("step {}: sums are in another order from here on: {} -> {}",
+                                    run.state.step + 1, *known, now));
 }
 
 // What the operator wants; not where its memory is not there.

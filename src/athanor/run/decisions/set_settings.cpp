@@ -56,6 +56,10 @@ bool is_field(const std::string& key) {
 
 }  // namespace
 
+bool may_change_order(const Config& config) {
+  return config.parallel.reduce != "tree" || config.launch.allow_inexact;
+}
+
 std::string why_not_set(const Config& config, const std::string& setting) {
   const std::string key = key_of(setting);
   try {
@@ -68,6 +72,11 @@ std::string why_not_set(const Config& config, const std::string& setting) {
       return fmt::format(
           "{} cannot change while the run trains: got {}, expected a key of {} (and none of {})", key,
           setting, fmt::join(kMay, ", "), fmt::join(kMayNot, ", "));
+    if (key == "train.micro_batch_size" && !may_change_order(config))
+      return fmt::format(
+          "{} changes the order of sums, which parallel.reduce = \"tree\" keeps: got {}, expected "
+          "launch.allow_inexact = true with it",
+          key, setting);
     if (config.parameter_server.servers > 0)
       return "with parameter servers no setting changes while the run trains";
     validate(changed);

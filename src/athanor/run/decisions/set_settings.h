@@ -23,6 +23,9 @@ namespace athanor::run::decisions {
 // Why a run of this config cannot have the setting ("optimizer.lr=1e-3") while it trains; "": it can.
 std::string why_not_set(const Config& config, const std::string& setting);
 
+// Whether the order of sums may change while it trains, which the micro-batch size does.
+bool may_change_order(const Config& config);
+
 // The setting as a decision of that step; none: it has that value already, or cannot have it.
 std::optional<Decision> set_decision(const Config& now, const std::string& setting, int64_t step,
                                      const std::string& why = "the operator wants it");

@@ -8,6 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/checkpoint/rank_lists.h"
 #include "athanor/engine/device.h"
+#include "athanor/run/plans.h"
 
 namespace athanor::run::tuning {
 
@@ -21,7 +22,7 @@ Fit fit_of(const Run& run, const MemoryPlan& now, const Config& config, Group& g
   try {
     PlanRequest request = now.request;
     request.config = config;
-    request.layout = make_layout(config, {.world_size = group.size(), .ranks_of_host = run.io.ranks_of_host});
+    request.layout = layout_of(run, config, group);
     fit.plan = plan_recompute(request);
     const uint64_t needed_bytes = fit.plan->usage.peak_total, there_bytes = free_bytes / sharing + own_bytes;
     if (free_bytes > 0 && needed_bytes > there_bytes)

@@ -119,7 +119,7 @@ std::optional<Decision> Tuner::next_try(const Standing& standing) {
                         fmt::format("{}a step takes {:.4g} s (spread {:.2g} s): tried for {} steps", kTuning,
                                     now_.median_seconds, now_.spread_seconds, kStepsOfTry));
   };
-  if (!standing.of_operator.contains(kMicroBatchKey)) {
+  if (!standing.of_operator.contains(kMicroBatchKey) && may_change_order(config)) {
     const auto size =
         next_micro_batch(config.train.micro_batch_size, shape_of(config, plan_.layout), tried(kMicroBatchKey),
                          [&](int64_t value) { return fit_of_size(value).why_not.empty(); });
@@ -158,7 +158,8 @@ void Tuner::propose() {
     return fit.why_not.empty();
   };
   const std::set<int64_t> nothing_smaller = {0};
-  for (int64_t size = facts.micro_batch_size; size * facts.tokens_of_sequence < kTokensOfPass;) {
+  for (int64_t size = facts.micro_batch_size;
+       may_change_order(config) && size * facts.tokens_of_sequence < kTokensOfPass;) {
     const auto next = next_micro_batch(size, shape_of(config, plan_.layout), nothing_smaller, fits);
     if (!next) break;
     size = *next;
