@@ -236,6 +236,8 @@ TEST_F(Ctl, SettingsThatMayNotChangeAreRefused) {
         "train.global_batch_size=20", "parallel.tp=2", "train.steps=9"})
     refuses({"set", setting}, 1, {setting, "cannot change while the run trains"});
   refuses({"set", "launch.max_restarts=3"}, 1, {"launch.max_restarts is read when athanor launch starts"});
+  refuses({"set", "train.micro_batch_size=5"}, 1,
+          {"changes the order of sums", "launch.allow_inexact = true"});
   refuses({"set", "optimizer.lr=-1"}, 1, {"optimizer.lr", "-1"});
   refuses({"set", "optimizer.lr=fast"}, 1, {"optimizer.lr", "fast"});
   refuses({"set", "optimizer.lrr=1"}, 1, {"lrr", "lr"});
@@ -248,7 +250,9 @@ TEST_F(Ctl, SettingsThatMayNotChangeAreRefused) {
 
 // The launcher does not plan the memory and the layout of the ranks; they meet, and refuse it.
 TEST_F(Ctl, AMicroBatchThatTheRanksCannotHaveIsRefused) {
-  Program job = place.start(launch_arguments(2, "t", kSets));
+  std::vector<std::string> sets = kSets;
+  sets.emplace_back("launch.allow_inexact=true");
+  Program job = place.start(launch_arguments(2, "t", sets));
   begin(job);
   const Outcome outcome = place.run({"ctl", "runs/t", "set", "train.micro_batch_size=10"});
   EXPECT_EQ(outcome.exit_code, 1);

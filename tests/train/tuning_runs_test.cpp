@@ -37,6 +37,7 @@ struct Tuned : WholeRun {
     config.train.micro_batch_size = 1;
     config.launch.tune = tune;
     config.parallel.reduce = "tree";
+    config.launch.allow_inexact = true;
     config.checkpoint.every_steps = 0;
     config.checkpoint.keep = 0;
   }
@@ -106,6 +107,20 @@ struct Tuned : WholeRun {
 const std::vector<std::string> kEndsWithTwo = {
     "13 train.micro_batch_size 1->2", "25 train.micro_batch_size 2->2", "25 train.micro_batch_size 2->4",
     "37 train.micro_batch_size 4->2"};
+
+TEST(TuningRuns, WhoseBitsAreToBeKeptTryNoOtherMicroBatch) {
+  for (const char* tune : {"apply", "propose"}) {
+    Tuned run(2, tune);
+    run.config.launch.allow_inexact = false;
+    run.go(kTwoIsBest);
+    EXPECT_FALSE(system_env().exists(run.file("decisions.jsonl")));
+    EXPECT_EQ(run.shown.find("train.micro_batch_size="), std::string::npos) << run.shown;
+    run.config.parallel.reduce = "fast";
+    run.config.train.name = "fast";
+    run.go(kTwoIsBest);
+    EXPECT_NE(run.shown.find("train.micro_batch_size"), std::string::npos) << "else nothing was shown";
+  }
+}
 
 class TunedRanks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Tuning, TunedRanks, testing::Values(1, 2));
