@@ -13,7 +13,6 @@
 namespace athanor::tests::slow_watch_test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
