@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/median.h"
 #include "athanor/observe/log.h"
 #include "athanor/observe/report.h"
 
@@ -47,9 +49,7 @@ Report entry_of(const Decision& decision) {
 
 void TrainReport::set_rates(std::vector<double> rates, double flops_per_token, double peak_flops) {
   if (rates.empty()) return;
-  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
-  std::nth_element(rates.begin(), middle, rates.end());
-  tokens_per_second = *middle;
+  tokens_per_second = median(std::move(rates));
   if (peak_flops > 0.0) mfu = tokens_per_second * flops_per_token / peak_flops;
 }
 

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <iterator>
 #include <span>
+#include <utility>
 
 #include "athanor/base/human.h"
+#include "athanor/base/median.h"
 
 namespace athanor::launch::diagnosis {
 namespace {
@@ -16,12 +18,6 @@ constexpr size_t kLeastSamples = 48;
 constexpr double kLeastOfQuarter = 0.5;  // of the slope of all
 constexpr double kOfNoise = 4;           // the growth, of the median distance from the line
 
-double take_median(std::vector<double>& values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Bytes a step. Of samples with steps that rise.
 double median_slope(std::span<const MemorySample> samples) {
   std::vector<double> slopes;
@@ -29,7 +25,7 @@ double median_slope(std::span<const MemorySample> samples) {
     for (size_t j = i + 1; j < samples.size(); ++j)
       slopes.push_back(static_cast<double>(samples[j].bytes - samples[i].bytes) /
                        static_cast<double>(samples[j].step - samples[i].step));
-  return take_median(slopes);
+  return median(std::move(slopes));
 }
 
 // The median distance from the line with this slope through their middle.
@@ -37,9 +33,9 @@ double noise_of(std::span<const MemorySample> samples, double slope) {
   std::vector<double> heights;
   for (const MemorySample& one : samples)
     heights.push_back(static_cast<double>(one.bytes) - slope * static_cast<double>(one.step));
-  const double height = take_median(heights);
+  const double height = median(heights);
   for (double& each : heights) each = std::abs(each - height);
-  return take_median(heights);
+  return median(std::move(heights));
 }
 
 }  // namespace

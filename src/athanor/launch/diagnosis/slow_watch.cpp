@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "athanor/base/human.h"
+#include "athanor/base/median.h"
 
 namespace athanor::launch::diagnosis {
 namespace {
@@ -21,16 +22,10 @@ constexpr double kFactorOfBlock = 1.3;  // of one block; options_.factor is of a
 constexpr double kLeastShareOfWait = 0.5, kLeastShareOfDelay = 0.5;
 constexpr double kRecoveredNs = 1e9;
 
-double middle_of(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-double middle_of_others(const std::vector<double>& values, size_t without) {
+double median_of_others(const std::vector<double>& values, size_t without) {
   std::vector<double> others = values;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(without));
-  return middle_of(std::move(others));
+  return median(std::move(others));
 }
 
 }  // namespace
@@ -132,7 +127,7 @@ std::vector<SlowWatch::Work> SlowWatch::usual_of_each() const {
     const auto middle = [&](double Work::*what) {
       std::vector<double> values;
       for (const Block& block : learned_) values.push_back(block.ranks[rank].*what);
-      return middle_of(std::move(values));
+      return median(std::move(values));
     };
     usual.push_back(
         {std::max(middle(&Work::busy_ns), 1.0), middle(&Work::waited_ns), middle(&Work::delayed_ns)});
@@ -156,10 +151,10 @@ std::vector<SlowWatch::Work> SlowWatch::usual() const {
       delayed_ns.push_back(own[other].delayed_ns);
     }
     if (busy_ns.empty()) continue;
-    const double peers_ns = middle_of(std::move(busy_ns));
+    const double peers_ns = median(std::move(busy_ns));
     if (own[rank].busy_ns < kFactorOfBlock * peers_ns) continue;
     usual[rank].busy_ns = peers_ns;
-    usual[rank].delayed_ns = std::min(own[rank].delayed_ns, middle_of(std::move(delayed_ns)));
+    usual[rank].delayed_ns = std::min(own[rank].delayed_ns, median(std::move(delayed_ns)));
     usual[rank].of_peers = true;
     for (size_t other = 0; other < own.size(); ++other)
       if (other != rank)
@@ -178,10 +173,10 @@ std::vector<SlowWatch::Pace> SlowWatch::paces_of(const Block& block) const {
   }
   std::vector<Pace> paces;
   for (size_t rank = 0; rank < usual.size(); ++rank) {
-    const double others = std::max(middle_of_others(factors, rank), 1.0);
+    const double others = std::max(median_of_others(factors, rank), 1.0);
     paces.push_back({.factor = factors[rank],
                      .others = others,
-                     .waiting_ns = middle_of_others(waits_ns, rank),
+                     .waiting_ns = median_of_others(waits_ns, rank),
                      .longer_ns = usual[rank].busy_ns * (factors[rank] - others),
                      .delayed_ns = block.ranks[rank].delayed_ns - usual[rank].delayed_ns,
                      .of_peers = usual[rank].of_peers});
@@ -198,7 +193,7 @@ std::vector<SlowRank> SlowWatch::close(Block block) {
   }
   std::vector<double> steps_ns;
   for (const Block& one : learned_) steps_ns.push_back(one.step_ns());
-  const double step_ns = middle_of(std::move(steps_ns));
+  const double step_ns = median(std::move(steps_ns));
   const double limit_ns = std::max(static_cast<double>(options_.limit_ns), kSteps * step_ns);
   const double shared_ns = std::max(static_cast<double>(options_.shared_limit_ns), kSharedSteps * step_ns);
   if (is_first)

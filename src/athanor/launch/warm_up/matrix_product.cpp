@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/median.h"
 #include "athanor/base/thread_pool.h"
 #include "athanor/kernels/table.h"
-#include "athanor/launch/warm_up/median.h"
 
 namespace athanor::launch::warm_up {
 namespace {

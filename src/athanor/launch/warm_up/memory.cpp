@@ -16,7 +16,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/human.h"
-#include "athanor/launch/warm_up/median.h"
+#include "athanor/base/median.h"
 
 namespace athanor::launch::warm_up {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "athanor/launch/warm_up/median.h"
+#include "athanor/base/median.h"
 
 namespace athanor::launch::warm_up {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/base/median.h"
 
 namespace athanor::parallel::data {
 namespace {
@@ -73,10 +74,7 @@ void LoadBalance::add(double seconds) {
 
 bool LoadBalance::rebalance() {
   check(!seconds_.empty(), "load balancing: got no step since the last rebalance, expected one at least");
-  const auto middle = seconds_.begin() + static_cast<std::ptrdiff_t>(seconds_.size() / 2);
-  std::nth_element(seconds_.begin(), middle, seconds_.end());
-  const double mine = *middle;
-  seconds_.clear();
+  const double mine = median(std::exchange(seconds_, {}));
   std::vector<double> of_ranks(units_.size()), of_units(counts_.size(), 0.0);
   group_.all_gather(&mine, of_ranks.data(), 1, Dtype::f64, "seconds of a micro-batch").wait();
   check_times(of_ranks);

@@ -1,13 +1,13 @@
-// The middle one of values, of which there is one at least. Thread rule: pure.
+// The middle one of values, of which there is one at least; the larger one of two in the middle. Thread rule: pure.
+//
+//   const double usual_ns = median(step_times_ns);
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-#include "athanor/base/namespaces.h"
-
-namespace athanor::launch::warm_up {
+namespace athanor::base {
 
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -15,4 +15,4 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace athanor::launch::warm_up
+}  // namespace athanor::base
