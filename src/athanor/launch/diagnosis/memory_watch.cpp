@@ -41,7 +41,7 @@ double noise_of(std::span<const MemorySample> samples, double slope) {
 }  // namespace
 
 std::string sentence_of(const MemoryGrowth& found, int first_rank, double available_bytes, int num_growing) {
-  const std::string text = fmt::format("rank {}: memory grows by {} a step (from step {} to {} by {}, to {})",
+  std::string text = fmt::format("rank {}: memory grows by {} a step (from step {} to {} by {}, to {})",
                                        first_rank + found.rank, human_bytes(found.bytes_per_step),
                                        found.first_step, found.last_step, human_bytes(found.grown_bytes()),
                                        human_bytes(static_cast<double>(found.bytes)));
