@@ -42,9 +42,9 @@ double noise_of(std::span<const MemorySample> samples, double slope) {
 
 std::string sentence_of(const MemoryGrowth& found, int first_rank, double available_bytes, int num_growing) {
   std::string text = fmt::format("rank {}: memory grows by {} a step (from step {} to {} by {}, to {})",
-                                       first_rank + found.rank, human_bytes(found.bytes_per_step),
-                                       found.first_step, found.last_step, human_bytes(found.grown_bytes()),
-                                       human_bytes(static_cast<double>(found.bytes)));
+                                 first_rank + found.rank, human_bytes(found.bytes_per_step), found.first_step,
+                                 found.last_step, human_bytes(found.grown_bytes()),
+                                 human_bytes(static_cast<double>(found.bytes)));
   if (available_bytes <= 0 || found.steps_per_second <= 0) return text;
   const double steps = available_bytes / (found.bytes_per_step * num_growing);
   return text + fmt::format("; what is left is used up in {}, at step {:.0f}",
