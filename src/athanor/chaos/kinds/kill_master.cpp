@@ -19,7 +19,7 @@ class KillMaster final : public Fault {
   }
   std::vector<int> draw_ranks(Dice&, int) const override { return {}; }
   void inject(JobHandle& job, const Draw&) const override { job.strike_master(); }
-  Expectation expectation() const override { return {.survivors = true}; }
+  Expectation expectation() const override { return {.survivors = true, .no_failure = true}; }
   std::vector<std::string> control_settings() const override { return {}; }
   void inject_unprotected(JobHandle& job, const Draw&) const override {
     job.strike_master(SIGKILL, JobHandle::Journal::lost);
