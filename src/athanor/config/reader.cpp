@@ -7,28 +7,9 @@
 #include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "athanor/config/peer_names.h"
+#include "athanor/config/read_table.h"
 
 namespace athanor::config {
-namespace {
-
-std::string in_quotes(std::string_view text) {
-  constexpr size_t kShown = 60;
-  const std::string safe = printable(text);
-  return display_width(safe) <= kShown ? fmt::format("'{}'", safe)
-                                       : fmt::format("'{}...'", fit_columns(safe, kShown));
-}
-
-std::string describe(const toml::node& node) {
-  if (const auto* text = node.as_string()) return "the string " + in_quotes(text->get());
-  if (const auto* integer = node.as_integer()) return fmt::format("the integer {}", integer->get());
-  if (const auto* number = node.as_floating_point()) return fmt::format("the float {}", number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  if (node.is_array()) return "an array";
-  if (node.is_table()) return "a table";
-  return "a date or time";
-}
-
-}  // namespace
 
 std::string nearest_clause(const std::string& nearest) {
   return nearest.empty() ? "" : fmt::format(", did you mean '{}'?", nearest);
@@ -73,62 +54,9 @@ template <typename Owner>
 void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std::string& key,
                               const toml::node& node) {
   const Slot slot = field.slot(owner);
-  const auto integer = [&]() -> int64_t {
-    if (field.traits.is_bytes && node.is_string())
-      if (const auto size_bytes = parse_bytes(node.as_string()->get())) return *size_bytes;
-    if (!node.is_integer())
-      wrong_type(node, key,
-                 field.traits.auto_is_zero ? "\"auto\" or an integer"
-                 : field.traits.is_bytes   ? "bytes: an integer, or a text like \"2GiB\""
-                                           : "an integer");
-    return node.as_integer()->get();
-  };
-  const auto number = [&](const toml::node& element, std::string_view expected) -> double {
-    if (const auto* whole = element.as_integer()) return static_cast<double>(whole->get());
-    if (!element.is_floating_point()) wrong_type(element, key, expected);
-    return element.as_floating_point()->get();
-  };
-  if (auto* const* text = std::get_if<std::string*>(&slot)) {
-    if (!node.is_string()) wrong_type(node, key, "a string");
-    **text = node.as_string()->get();
-    for (const auto& [alias, ours] : field.traits.aliases)
-      if (**text == alias) **text = ours;
-  } else if (auto* const* whole = std::get_if<int64_t*>(&slot)) {
-    const bool is_auto = field.traits.auto_is_zero && node.is_string() && node.as_string()->get() == "auto";
-    // Zero stands for "auto" inside the program only.
-    if (field.traits.auto_is_zero && node.is_integer() && node.as_integer()->get() == 0)
-      wrong_type(node, key, "\"auto\" or an integer of at least 1");
-    **whole = is_auto ? 0 : integer();
-  } else if (auto* const* natural = std::get_if<uint64_t*>(&slot)) {
-    if (integer() < 0) wrong_type(node, key, "at least 0");
-    **natural = static_cast<uint64_t>(integer());
-  } else if (auto* const* real = std::get_if<double*>(&slot)) {
-    **real = number(node, "a number");
-  } else if (auto* const* flag = std::get_if<bool*>(&slot)) {
-    if (!node.is_boolean()) wrong_type(node, key, "true or false");
-    **flag = node.as_boolean()->get();
-  } else if (auto* const* numbers = std::get_if<std::vector<double>*>(&slot)) {
-    if (!node.is_array()) wrong_type(node, key, "an array of numbers");
-    (*numbers)->clear();
-    for (const auto& element : *node.as_array())
-      (*numbers)->push_back(number(element, "an array of numbers"));
-  } else if (auto* const* integers = std::get_if<std::vector<int64_t>*>(&slot)) {
-    if (!node.is_array()) wrong_type(node, key, "an array of integers");
-    (*integers)->clear();
-    for (const auto& element : *node.as_array()) {
-      if (!element.is_integer()) wrong_type(element, key, "an array of integers");
-      (*integers)->push_back(element.as_integer()->get());
-    }
-  } else if (auto* const* texts = std::get_if<std::vector<std::string>*>(&slot)) {
-    if (!node.is_array()) wrong_type(node, key, "an array of strings");
-    (*texts)->clear();
-    for (const auto& element : *node.as_array()) {
-      if (!element.is_string()) wrong_type(element, key, "an array of strings");
-      (*texts)->push_back(element.as_string()->get());
-    }
-  } else {
-    read_channels(node, *std::get<std::vector<ChannelConfig>*>(slot));
-  }
+  if (auto* const* channels = std::get_if<std::vector<ChannelConfig>*>(&slot))
+    return read_channels(node, **channels);
+  read_slot(slot, field.traits, key, node, where(node));
 }
 
 template void ConfigReader::read_value(const Field<Config>&, Config&, const std::string&, const toml::node&);
@@ -191,10 +119,7 @@ void ConfigReader::read_channel_path(std::string_view path, const toml::node& no
 
 void ConfigReader::wrong_type(const toml::node& node, const std::string& key,
                               std::string_view expected) const {
-  const bool wants_text = expected == "a string" && (node.is_number() || node.is_boolean());
-  throw ConfigError(
-      fmt::format("{}: {}: got {}, expected {}", where(node), key, describe(node), expected),
-      wants_text ? "put the value into double quotes (and those into single quotes in a shell)" : "");
+  refuse_type(node, where(node), key, expected);
 }
 
 void ConfigReader::known_elsewhere(const std::string& name, const PeerKey& peer,
