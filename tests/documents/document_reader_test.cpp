@@ -268,9 +268,11 @@ TEST_F(DocumentReaderTest, IdsComeWithTheirDocuments) {
                     write("a.jsonl",
                           "{\"id\":\"x\",\"text\":\"a\"}\n{\"text\":\"b\",\"id\":17}\n{\"text\":\"c\"}\n"
                           "{\"id\":18446744073709551615,\"text\":\"d\"}\n{\"id\":1e999,\"text\":\"e\"}\n"
-                          "{\"id\":[1],\"text\":\"f\"}\n"),
+                          "{\"id\":[1],\"text\":\"f\"}\n{\"n\":1e999,\"id\":7,\"text\":\"g\"}\n"
+                          "{\"id\":-340282366920938463463374607431768211456,\"text\":\"h\"}\n"),
                     {}, [&](std::string_view, const DocumentPlace& place) { ids.push_back(place.id); });
-  EXPECT_THAT(ids, ElementsAre("x", "17", "", "18446744073709551615", "", ""));
+  EXPECT_THAT(ids, ElementsAre("x", "17", "", "18446744073709551615", "", "", "7",
+                               "-340282366920938463463374607431768211456"));
 }
 
 TEST_F(DocumentReaderTest, SeparatorLinesDivideDocuments) {

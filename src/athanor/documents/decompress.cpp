@@ -29,26 +29,30 @@ class GzipSource : public ByteSource {
     max_bytes = std::min(max_bytes, kSourceChunkBytes);
     stream_.next_out = reinterpret_cast<Bytef*>(out);
     stream_.avail_out = static_cast<uInt>(max_bytes);
-    while (stream_.avail_out == max_bytes) {
-      if (state_ == State::between && !next_member()) return 0;
-      check(input_.refill(), "'{}': ends in the middle of its gzip data", input_.name());
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input_.data()));
-      stream_.avail_in = static_cast<uInt>(input_.size());
-      const int code = inflate(&stream_, Z_NO_FLUSH);
-      input_.consume(input_.size() - stream_.avail_in);
-      check(code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END,
-            "'{}': corrupt gzip data at byte {}: {}", input_.name(), input_.position(),
-            stream_.msg != nullptr ? stream_.msg : "no reason given");
-      if (code != Z_STREAM_END) continue;
-      inflateReset(&stream_);
-      state_ = State::between;
-    }
-    return max_bytes - stream_.avail_out;
+    return fault_last_.read([&] { inflate_some(max_bytes); }, [&] { return max_bytes - stream_.avail_out; });
   }
   uint64_t raw_bytes() const override { return input_.raw_bytes(); }
 
  private:
   enum class State { inside, between };
+
+  void inflate_some(size_t max_bytes) {
+    while (stream_.avail_out == max_bytes) {
+      if (state_ == State::between && !next_member()) return;
+      check_source(input_.refill(), "truncated gzip", "'{}': ends in the middle of its gzip data",
+                   input_.name());
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input_.data()));
+      stream_.avail_in = static_cast<uInt>(input_.size());
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      input_.consume(input_.size() - stream_.avail_in);
+      check_source(code == Z_OK || code == Z_BUF_ERROR || code == Z_STREAM_END, "corrupt gzip",
+                   "'{}': corrupt gzip data at byte {}: {}", input_.name(), input_.position(),
+                   stream_.msg != nullptr ? stream_.msg : "no reason given");
+      if (code != Z_STREAM_END) continue;
+      inflateReset(&stream_);
+      state_ = State::between;
+    }
+  }
 
   // Past padding to the next member; false at the end. Tapes and block devices pad with zeros.
   bool next_member() {
@@ -59,8 +63,9 @@ class GzipSource : public ByteSource {
       const bool found = zeros < input_.size();
       input_.consume(zeros);
       if (!found) continue;
-      check(*member == '\x1f', "'{}': {} is neither another gzip member nor padding, at byte {}",
-            input_.name(), "what follows the gzip data", input_.position());
+      check_source(*member == '\x1f', "corrupt gzip",
+                   "'{}': {} is neither another gzip member nor padding, at byte {}", input_.name(),
+                   "what follows the gzip data", input_.position());
       state_ = State::inside;
       return true;
     }
@@ -70,6 +75,7 @@ class GzipSource : public ByteSource {
   CompressedInput input_;
   z_stream stream_{};
   State state_ = State::inside;
+  FaultLast fault_last_;
 };
 
 class ZstdSource : public ByteSource {
@@ -90,14 +96,17 @@ class ZstdSource : public ByteSource {
     while (output.pos == 0) {
       // A full output buffer may hide more bytes that need no further input.
       if (!maybe_pending_ && !input_.refill()) {
-        check(between_frames_, "'{}': ends in the middle of its zstd data", input_.name());
+        check_source(between_frames_, "truncated zstd", "'{}': ends in the middle of its zstd data",
+                     input_.name());
         return 0;
       }
-      ZSTD_inBuffer input{input_.data(), input_.size(), 0};
+      // A block at a time: a faulty one takes nothing of those before it along.
+      ZSTD_inBuffer input{input_.data(), std::min(input_.size(), wanted_bytes_), 0};
       const size_t code = ZSTD_decompressStream(stream_, &output, &input);
       if (ZSTD_isError(code) != 0) refuse(code);
       input_.consume(input.pos);
       between_frames_ = code == 0;
+      wanted_bytes_ = between_frames_ ? kFrameBeginBytes : code;
       any_frame_ |= between_frames_;
       maybe_pending_ = !between_frames_ && output.pos == output.size;
     }
@@ -110,34 +119,41 @@ class ZstdSource : public ByteSource {
     const std::string& name = input_.name();
     switch (ZSTD_getErrorCode(code)) {
       case ZSTD_error_frameParameter_windowTooLarge:
-        throw Error(
+        throw BrokenSource(
+            "unsupported zstd",
             fmt::format("'{}': the zstd frame at byte {} wants a window above {}, expected at most that",
                         name, input_.position(), human_bytes(static_cast<double>(max_window_bytes_))),
             "compress it again with zstd --long=31 or less");
       case ZSTD_error_memory_allocation:
-        throw Error(
+        throw BrokenSource(
+            "unsupported zstd",
             fmt::format("'{}': there is no memory for the window of the zstd frame at byte {} (up to {})",
                         name, input_.position(), human_bytes(static_cast<double>(max_window_bytes_))));
       case ZSTD_error_dictionary_wrong:
-        throw Error(
+        throw BrokenSource(
+            "unsupported zstd",
             fmt::format("'{}': the zstd frame at byte {} was compressed with a dictionary, which is not in "
                         "the file",
                         name, input_.position()),
             "decompress it with that dictionary first");
       case ZSTD_error_prefix_unknown:
         if (any_frame_ && between_frames_)
-          fail("'{}': what follows the zstd data is no other zstd frame, at byte {}", name,
-               input_.position());
+          fail_source("corrupt zstd", "'{}': what follows the zstd data is no other zstd frame, at byte {}",
+                      name, input_.position());
         break;
       default:
         break;
     }
-    fail("'{}': corrupt zstd data at byte {}: {}", name, input_.position(), ZSTD_getErrorName(code));
+    fail_source("corrupt zstd", "'{}': corrupt zstd data at byte {}: {}", name, input_.position(),
+                ZSTD_getErrorName(code));
   }
+
+  static constexpr size_t kFrameBeginBytes = 5;  // what the decoder wants first
 
   CompressedInput input_;
   uint64_t max_window_bytes_;
   ZSTD_DStream* stream_;
+  size_t wanted_bytes_ = kFrameBeginBytes;
   bool between_frames_ = false, any_frame_ = false, maybe_pending_ = false;
 };
 

@@ -24,8 +24,14 @@ class XzSource : public ByteSource {
   size_t read(char* out, size_t max_bytes) override {
     stream_.next_out = reinterpret_cast<uint8_t*>(out);
     stream_.avail_out = max_bytes;
+    return fault_last_.read([&] { decode_some(max_bytes); }, [&] { return max_bytes - stream_.avail_out; });
+  }
+  uint64_t raw_bytes() const override { return input_.raw_bytes(); }
+
+ private:
+  void decode_some(size_t max_bytes) {
     while (stream_.avail_out == max_bytes) {
-      if (between_streams_ && !next_stream()) return 0;
+      if (between_streams_ && !next_stream()) return;
       const bool more = input_.refill();
       stream_.next_in = reinterpret_cast<const uint8_t*>(input_.data());
       stream_.avail_in = input_.size();
@@ -34,11 +40,8 @@ class XzSource : public ByteSource {
       between_streams_ = code == LZMA_STREAM_END;
       if (code != LZMA_OK && code != LZMA_STREAM_END) refuse(code);
     }
-    return max_bytes - stream_.avail_out;
   }
-  uint64_t raw_bytes() const override { return input_.raw_bytes(); }
 
- private:
   void start() {
     // The dictionary is nearly all of what a decoder needs.
     constexpr uint64_t kBesideTheDictionary = uint64_t{1} << 20;
@@ -50,8 +53,9 @@ class XzSource : public ByteSource {
   bool next_stream() {
     while (input_.refill()) {
       if (*input_.data() != '\0') {
-        check(*input_.data() == '\xfd', "'{}': what follows the xz data is no other xz stream, at byte {}",
-              input_.name(), input_.position());
+        check_source(*input_.data() == '\xfd', "corrupt xz",
+                     "'{}': what follows the xz data is no other xz stream, at byte {}", input_.name(),
+                     input_.position());
         start();
         between_streams_ = false;
         return true;
@@ -63,19 +67,23 @@ class XzSource : public ByteSource {
 
   [[noreturn]] void refuse(lzma_ret code) const {
     const std::string& name = input_.name();
-    check(code != LZMA_BUF_ERROR, "'{}': ends in the middle of its xz data", name);
-    check(code != LZMA_MEMLIMIT_ERROR, "'{}': the xz data want {} of memory, expected at most {}", name,
-          human_bytes(static_cast<double>(lzma_memusage(&stream_))),
-          human_bytes(static_cast<double>(max_window_bytes_)));
-    check(code != LZMA_MEM_ERROR, "'{}': there is no memory for the dictionary of the xz data", name);
-    check(code != LZMA_OPTIONS_ERROR, "'{}': the xz data use a filter that this program does not know", name);
-    fail("'{}': corrupt xz data before byte {}", name, input_.position());
+    check_source(code != LZMA_BUF_ERROR, "truncated xz", "'{}': ends in the middle of its xz data", name);
+    check_source(code != LZMA_MEMLIMIT_ERROR, "unsupported xz",
+                 "'{}': the xz data want {} of memory, expected at most {}", name,
+                 human_bytes(static_cast<double>(lzma_memusage(&stream_))),
+                 human_bytes(static_cast<double>(max_window_bytes_)));
+    check_source(code != LZMA_MEM_ERROR, "unsupported xz",
+                 "'{}': there is no memory for the dictionary of the xz data", name);
+    check_source(code != LZMA_OPTIONS_ERROR, "unsupported xz",
+                 "'{}': the xz data use a filter that this program does not know", name);
+    fail_source("corrupt xz", "'{}': corrupt xz data before byte {}", name, input_.position());
   }
 
   CompressedInput input_;
   uint64_t max_window_bytes_;
   lzma_stream stream_ = LZMA_STREAM_INIT;
   bool between_streams_ = false;
+  FaultLast fault_last_;
 };
 
 class Bzip2Source : public ByteSource {
@@ -91,30 +99,34 @@ class Bzip2Source : public ByteSource {
     max_bytes = std::min(max_bytes, kSourceChunkBytes);
     stream_.next_out = out;
     stream_.avail_out = static_cast<unsigned>(max_bytes);
+    return fault_last_.read([&] { decode_some(max_bytes); }, [&] { return max_bytes - stream_.avail_out; });
+  }
+  uint64_t raw_bytes() const override { return input_.raw_bytes(); }
+
+ private:
+  void decode_some(size_t max_bytes) {
     while (stream_.avail_out == max_bytes) {
       if (!input_.refill()) {
-        check(between_streams_, "'{}': ends in the middle of its bzip2 data", input_.name());
-        return 0;
+        check_source(between_streams_, "truncated bzip2", "'{}': ends in the middle of its bzip2 data",
+                     input_.name());
+        return;
       }
       stream_.next_in = const_cast<char*>(input_.data());
       stream_.avail_in = static_cast<unsigned>(input_.size());
       const int code = BZ2_bzDecompress(&stream_);
       input_.consume(input_.size() - stream_.avail_in);
-      check(code != BZ_DATA_ERROR_MAGIC || !any_stream_,
-            "'{}': what follows the bzip2 data is no other bzip2 stream, before byte {}", input_.name(),
-            input_.position());
-      check(code == BZ_OK || code == BZ_STREAM_END, "'{}': corrupt bzip2 data before byte {}", input_.name(),
-            input_.position());
+      check_source(code != BZ_DATA_ERROR_MAGIC || !any_stream_, "corrupt bzip2",
+                   "'{}': what follows the bzip2 data is no other bzip2 stream, before byte {}",
+                   input_.name(), input_.position());
+      check_source(code == BZ_OK || code == BZ_STREAM_END, "corrupt bzip2",
+                   "'{}': corrupt bzip2 data before byte {}", input_.name(), input_.position());
       between_streams_ = code == BZ_STREAM_END;
       if (!between_streams_) continue;
       any_stream_ = true;
       restart();
     }
-    return max_bytes - stream_.avail_out;
   }
-  uint64_t raw_bytes() const override { return input_.raw_bytes(); }
 
- private:
   void start() {
     check(BZ2_bzDecompressInit(&stream_, 0, 0) == BZ_OK, "'{}': libbz2 does not start", input_.name());
   }
@@ -131,6 +143,7 @@ class Bzip2Source : public ByteSource {
   CompressedInput input_;
   bz_stream stream_{};
   bool between_streams_ = false, any_stream_ = false;
+  FaultLast fault_last_;
 };
 
 }  // namespace

@@ -3,75 +3,33 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <utility>
 
-#include "athanor/base/check.h"
 #include "athanor/base/human.h"
-#include "athanor/documents/json_documents.h"
-#include "athanor/documents/text_documents.h"
+#include "athanor/base/nearest.h"
+#include "athanor/documents/file_reader.h"
+#include "athanor/documents/text_key.h"
 
 namespace athanor::documents {
 namespace {
 
 constexpr size_t kNamedFiles = 4;  // of those read, in a remark
 
-bool promises_json_lines(std::string_view path) {
-  std::string name(without_compression_suffix(path));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name.ends_with(".jsonl") || name.ends_with(".ndjson");
+constexpr std::array<const char*, 5> kFormats = {"auto", "text", "jsonl", "csv", "wet"};
+
+void check_options(const ReadOptions& options) {
+  if (std::find(kFormats.begin(), kFormats.end(), options.format) == kFormats.end()) {
+    const std::string meant = nearest_name(options.format, {kFormats.begin(), kFormats.end()});
+    throw ConfigError(fmt::format("format: got '{}', expected one of {}", printable(options.format),
+                                  fmt::join(kFormats, ", ")),
+                      meant.empty() ? "" : fmt::format("did you mean '{}'?", meant));
+  }
+  if (options.max_document_bytes == 0 || options.max_document_bytes > kMaxDocumentBytes)
+    throw ConfigError(fmt::format("max_document_bytes: got {}, expected 1 to {}", options.max_document_bytes,
+                                  kMaxDocumentBytes));
+  const TextKey well_formed(options.text_key);
 }
-
-// Reads one file. If it must be left out, the reason is returned.
-class FileReader {
- public:
-  FileReader(const ReadOptions& options, ReadReport& report) : options_(options), report_(report) {}
-
-  // The reason why it is left out, or "". A file with documents is never left out.
-  std::string read(HeadSource& source, const SourceFile& file, bool may_leave_out,
-                   const JsonCallback& deliver) {
-    const std::string_view head = source.head(kFormatProbeBytes);
-    if (std::string foreign = foreign_format(head); !foreign.empty()) {
-      if (may_leave_out) return foreign;
-      throw Error(fmt::format("'{}': is {}, expected UTF-8 text or JSON", file.path, foreign),
-                  advice(foreign));
-    }
-    const bool promised = promises_json_lines(file.path);
-    JsonLayout layout = recognize_json(head);
-    if (layout == JsonLayout::none && promised) layout = JsonLayout::lines;
-    if (layout == JsonLayout::none) {
-      report_.separator_lines +=
-          for_each_text_document(source, file.path, options_.separators,
-                                 [&](std::string_view text, int64_t line) { deliver(text, {.line = line}); });
-      return "";
-    }
-    int64_t delivered = 0;
-    try {
-      for_each_json_document(source, file.path, options_.text_key, layout,
-                             [&](std::string_view text, const JsonPlace& place) {
-                               ++delivered;
-                               deliver(text, place);
-                             });
-    } catch (const JsonError& error) {
-      // Settings, notebooks and the like among text.
-      if (!may_leave_out || promised || layout == JsonLayout::lines || delivered > 0) throw;
-      return "JSON, " + error.reason();
-    }
-    ++report_.json_files;
-    return "";
-  }
-
- private:
-  static std::string advice(const std::string& foreign) {
-    if (foreign.starts_with("UTF-"))
-      return fmt::format("convert it first, for example: iconv -f {} -t utf-8 OLD > NEW",
-                         foreign.substr(0, 6));
-    return "convert it to plain text or JSON lines first";
-  }
-
-  const ReadOptions& options_;
-  ReadReport& report_;
-};
 
 }  // namespace
 
@@ -82,7 +40,10 @@ void ReadReport::add(const ReadReport& other) {
   text_bytes += other.text_bytes;
   separator_lines += other.separator_lines;
   plain_separators += other.plain_separators;
-  names.insert(names.end(), other.names.begin(), other.names.end());
+  empty += other.empty;
+  refused += other.refused;
+  for (const std::string& name : other.names)
+    if (names.size() < kNamedFiles) names.push_back(name);
   left_out.insert(left_out.end(), other.left_out.begin(), other.left_out.end());
 }
 
@@ -119,39 +80,25 @@ std::vector<std::string> remarks(const ReadReport& report, const std::string& pa
 void check_text_key_used(const ReadReport& report, const std::string& text_key) {
   if (report.json_files > 0) return;
   throw ConfigError(
-      fmt::format("text key '{}': no JSON was read, where that key would be", printable(text_key)),
+      fmt::format("text key '{}': no JSON or CSV was read, where that key would be", printable(text_key)),
       "plain text has no keys: leave the key away");
+}
+
+ReadReport read_file_documents(Env& env, const SourceFile& file, const ReadOptions& options,
+                               const DocumentCallback& callback) {
+  check_options(options);
+  return read_file(env, file, options, callback, 0);
 }
 
 ReadReport for_each_document(Env& env, const std::string& path, const ReadOptions& options,
                              const DocumentCallback& callback) {
+  check_options(options);
   ReadReport report;
-  const bool is_folder = env.is_folder(path);
   SourceFiles found = list_sources(env, path);
   report.left_out = std::move(found.left_out);
   uint64_t finished_bytes = 0;
-  FileReader reader(options, report);
   for (const SourceFile& file : found.files) {
-    const auto source = open_bytes(env, file.path);
-    DocumentPlace place{.file = file.path};
-    const auto deliver = [&](std::string_view text, const JsonPlace& found_at) {
-      if (text.empty()) return;
-      ++report.documents;
-      report.text_bytes += static_cast<int64_t>(text.size());
-      report.plain_separators += std::any_of(
-          options.separators.begin(), options.separators.end(),
-          [&](const std::string& separator) { return text.find(separator) != std::string_view::npos; });
-      place.line = found_at.line;
-      place.id = found_at.id;
-      place.bytes_done = finished_bytes + source->raw_bytes();
-      callback(text, place);
-    };
-    if (std::string reason = reader.read(*source, file, is_folder, deliver); !reason.empty()) {
-      report.left_out.push_back({file.relative, std::move(reason)});
-    } else {
-      ++report.files;
-      if (report.names.size() < kNamedFiles) report.names.push_back(file.relative);
-    }
+    report.add(read_file(env, file, options, callback, finished_bytes));
     finished_bytes += file.size_bytes;
   }
   return report;

@@ -117,7 +117,7 @@ bool reads_as_units(std::string_view head, size_t width, bool big_endian) {
 
 // "UTF-16 text (little-endian)" and the like. Without a mark a zero byte must give it away: it stands in every line
 // end and space of UTF-16, and in every character of UTF-32.
-std::string wide_text(std::string_view head) {
+std::string wide_text(std::string_view head, bool takes_zero_bytes) {
   const auto say = [](size_t width, bool big_endian) {
     return std::string(width == 4 ? "UTF-32" : "UTF-16") + " text (" + (big_endian ? "big" : "little") +
            "-endian)";
@@ -126,7 +126,9 @@ std::string wide_text(std::string_view head) {
   if (head.starts_with("\0\0\xfe\xff"sv)) return say(4, true);
   if (head.starts_with("\xff\xfe"sv)) return say(2, false);
   if (head.starts_with("\xfe\xff"sv)) return say(2, true);
-  if (head.find('\0') == std::string_view::npos) return "";
+  const auto zeros = static_cast<size_t>(std::count(head.begin(), head.end(), '\0'));
+  constexpr size_t kFewZeros = 8;  // fewer than every so manieth byte
+  if (zeros == 0 || (takes_zero_bytes && zeros * kFewZeros < head.size())) return "";
   for (const size_t width : {size_t{4}, size_t{2}})
     for (const bool big_endian : {false, true})
       if (reads_as_units(head, width, big_endian)) return say(width, big_endian);
@@ -179,15 +181,15 @@ std::string_view without_compression_suffix(std::string_view path) {
   return path;
 }
 
-std::string foreign_format(std::string_view head) {
+std::string foreign_format(std::string_view head, bool takes_zero_bytes) {
   if (const auto compression = recognize_compression(head); compression != SourceCompression::none)
     return std::string("data compressed twice (") + compression_name(compression) + " inside)";
-  if (std::string wide = wide_text(head); !wide.empty()) return wide;
+  if (std::string wide = wide_text(head, takes_zero_bytes); !wide.empty()) return wide;
   const size_t zero = head.find('\0');
   const bool binary = zero != std::string_view::npos;
   for (const Magic& magic : kForeignFormats)
     if ((binary || !magic.only_binary) && stands(head, magic.bytes, magic.offset)) return magic.what;
-  if (binary) return "a binary file (a zero byte at " + std::to_string(zero) + ")";
+  if (binary && !takes_zero_bytes) return "a binary file (a zero byte at " + std::to_string(zero) + ")";
   return "";
 }
 

@@ -29,7 +29,8 @@ SourceCompression promised_compression(std::string_view path);
 std::string_view without_compression_suffix(std::string_view path);  // "a.jsonl.gz" -> "a.jsonl"
 
 // The name of a format that is not UTF-8 text, for a message; empty if the head may be text. Compressed data is such a
-// format, too: the caller has already removed one layer of compression. A zero byte makes it a binary file.
-std::string foreign_format(std::string_view head);
+// format, too: the caller has already removed one layer of compression. A zero byte makes it a binary file, unless the
+// caller takes some.
+std::string foreign_format(std::string_view head, bool takes_zero_bytes = false);
 
 }  // namespace athanor::documents

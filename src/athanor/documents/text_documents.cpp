@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "athanor/base/check.h"
+#include "athanor/documents/record_buffer.h"
 
 namespace athanor::documents {
 namespace {
@@ -38,22 +39,38 @@ std::string_view without_blanks(std::string_view line) {
   return line.substr(first, line.find_last_not_of(kBlanks) - first + 1);
 }
 
+struct BadByte {
+  size_t offset = 0;
+  int64_t line = 0;  // from the start of the text
+};
+
+BadByte first_bad_byte(std::string_view text) {
+  size_t offset = 0;
+  while (offset < text.size()) {
+    const size_t length = utf8_sequence(text.substr(offset));
+    if (length == 0) break;
+    offset += length;
+  }
+  return {offset, count_lines(text.substr(0, offset))};
+}
+
+// Not a RecordBuffer: a line has no limit here, for the file may be a document of one line.
 class TextSplitter {
  public:
   TextSplitter(ByteSource& source, const std::string& name, const std::vector<std::string>& separators,
-               const std::function<void(std::string_view, int64_t)>& callback)
-      : source_(source), name_(name), separators_(separators), callback_(callback) {
+               const RecordOptions& options, const RecordCallback& callback)
+      : source_(source), name_(name), separators_(separators), options_(options), callback_(callback) {
     for (const std::string& separator : separators) longest_ = std::max(longest_, separator.size());
   }
 
-  int64_t run() {
+  TextReport run() {
     while (fill()) {
       if (place_.byte == 0 && text().starts_with(kByteOrderMark)) drop(kByteOrderMark.size());
       split();
     }
     end_of_line(end_);  // the last line may have no line end
     deliver(end_);
-    return separator_lines_;
+    return report_;
   }
 
  private:
@@ -61,13 +78,12 @@ class TextSplitter {
 
   // Reads on; the waiting text moves to the front.
   bool fill() {
+    if (too_long_ || end_ - begin_ > options_.max_bytes) drop_too_long();
     if (begin_ > 0) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     line_ -= begin_;
     scanned_ -= begin_;
     end_ -= begin_;
     begin_ = 0;
-    check(end_ <= kMaxDocumentBytes, "'{}' line {}: a document of more than {} bytes, expected smaller ones",
-          name_, place_.line, kMaxDocumentBytes);
     if (buffer_.size() - end_ < kTextChunkBytes) buffer_.resize(end_ + end_ / 2 + kTextChunkBytes);
     size_t wanted = buffer_.size() - end_;
     // Enough for the mark at the very start, which is three bytes.
@@ -94,76 +110,112 @@ class TextSplitter {
     }
   }
 
-  // A line [line_, line_end) is whole.
+  // A line [line_, line_end) is whole, unless its start was dropped.
   void end_of_line(size_t line_end) {
-    constexpr size_t kBlanksAround = 64;  // longer lines are no separator, and not worth a look
     const std::string_view line(buffer_.data() + line_, line_end - line_);
-    if (longest_ > 0 && line.size() <= longest_ + kBlanksAround) {
+    if (longest_ > 0 && !line_is_cut_ && line.size() <= longest_ + kBlanksAround) {
       const std::string_view word = without_blanks(line);
       if (!word.empty() && std::find(separators_.begin(), separators_.end(), word) != separators_.end()) {
         deliver(line_);
-        ++separator_lines_;
+        ++report_.separator_lines;
         drop(line_end - begin_);
       }
     }
+    line_is_cut_ = false;
     line_ = line_end;
+  }
+
+  // Tells a document that is too long, and drops what waits of it but for the start of a line that may be a separator.
+  void drop_too_long() {
+    if (!too_long_) refuse_too_long();
+    too_long_ = true;
+    line_is_cut_ |= end_ - line_ > longest_ + kBlanksAround;
+    drop((line_is_cut_ ? end_ : line_) - begin_);
   }
 
   void deliver(size_t document_end) {
     const std::string_view document(buffer_.data() + begin_, document_end - begin_);
-    check_utf8(document, name_, place_);
-    if (const size_t zero = document.find('\0'); zero != std::string_view::npos)
-      fail("'{}': a zero byte at byte {} (line {}), expected UTF-8 text", name_, place_.byte + zero,
-           place_.line +
-               std::count(document.begin(), document.begin() + static_cast<std::ptrdiff_t>(zero), '\n'));
     // A file of blanks alone is a document, a part of blanks alone stands around separators.
-    const bool part = separator_lines_ > 0 || document_end < end_;
-    if (!document.empty() && !(part && without_blanks(document).empty()))
-      callback_(document, part ? place_.line : 0);
+    const bool part = report_.separator_lines > 0 || document_end < end_;
+    if (!too_long_ && !document.empty()) {
+      if (document.size() > options_.max_bytes)
+        refuse_too_long();
+      else if (part && without_blanks(document).empty())
+        ++report_.blank_parts;
+      else if (is_clean(document))
+        callback_(document, {.line = part ? place_.line : 0});
+    }
+    too_long_ = false;
     drop(document.size());
   }
 
+  bool is_clean(std::string_view document) const {
+    if (!simdjson::validate_utf8(document.data(), document.size())) {
+      const BadByte bad = first_bad_byte(document);
+      const std::string where =
+          fmt::format("not UTF-8 at byte {} (line {}): got 0x{:02x}", place_.byte + bad.offset,
+                      place_.line + bad.line, static_cast<unsigned char>(document[bad.offset]));
+      refuse(kInvalidUtf8, where, "convert it first, for example: iconv -f latin1 -t utf-8 OLD > NEW");
+      return false;
+    }
+    if (const size_t zero = document.find('\0'); zero != std::string_view::npos) {
+      refuse(kNulByte, fmt::format("a zero byte at byte {} (line {}), expected UTF-8 text",
+                                   place_.byte + zero, place_.line + count_lines(document.substr(0, zero))));
+      return false;
+    }
+    return true;
+  }
+
+  // Returns only if somebody listens.
+  void refuse(std::string_view kind, const std::string& detail, const std::string& hint = "") const {
+    if (!options_.refused)
+      throw RecordError(fmt::format("'{}': {}", name_, detail), {std::string(kind), detail}, hint);
+    options_.refused({.line = place_.line}, {std::string(kind), detail});
+  }
+  void refuse_too_long() const {
+    refuse(kTooLong, fmt::format("line {}: a document of more than {} bytes, expected smaller ones",
+                                 place_.line, options_.max_bytes));
+  }
+
   void drop(size_t size_bytes) {
-    const auto from = buffer_.begin() + static_cast<std::ptrdiff_t>(begin_);
-    place_.line += std::count(from, from + static_cast<std::ptrdiff_t>(size_bytes), '\n');
+    place_.line += count_lines(text().substr(0, size_bytes));
     place_.byte += size_bytes;
     begin_ += size_bytes;
     line_ = std::max(line_, begin_);
     scanned_ = std::max(scanned_, begin_);
   }
 
+  static constexpr size_t kBlanksAround = 64;  // longer lines are no separator, and not worth a look
+
   ByteSource& source_;
   const std::string& name_;
   const std::vector<std::string>& separators_;
-  const std::function<void(std::string_view, int64_t)>& callback_;
+  const RecordOptions& options_;
+  const RecordCallback& callback_;
   size_t longest_ = 0;
   std::string buffer_;  // [begin_, end_) waits, lines before scanned_ are known
   size_t begin_ = 0, line_ = 0, scanned_ = 0, end_ = 0;  // line_: where the last line starts
-  TextPlace place_;                                      // of begin_
-  int64_t separator_lines_ = 0;
+  bool too_long_ = false;     // the document that waits was told as too long; its start is gone
+  bool line_is_cut_ = false;  // the start of the line at line_ is gone
+  TextPlace place_;           // of begin_
+  TextReport report_;
 };
 
 }  // namespace
 
 void check_utf8(std::string_view text, const std::string& name, const TextPlace& place) {
   if (simdjson::validate_utf8(text.data(), text.size())) return;
-  size_t offset = 0;
-  int64_t line = place.line;
-  while (offset < text.size()) {
-    const size_t length = utf8_sequence(text.substr(offset));
-    if (length == 0) break;
-    if (text[offset] == '\n') ++line;
-    offset += length;
-  }
-  throw Error(fmt::format("'{}': not UTF-8 at byte {} (line {}): got 0x{:02x}", name, place.byte + offset,
-                          line, offset < text.size() ? static_cast<unsigned char>(text[offset]) : 0),
+  const BadByte bad = first_bad_byte(text);
+  throw Error(fmt::format("'{}': not UTF-8 at byte {} (line {}): got 0x{:02x}", name, place.byte + bad.offset,
+                          place.line + bad.line,
+                          bad.offset < text.size() ? static_cast<unsigned char>(text[bad.offset]) : 0),
               "convert it first, for example: iconv -f latin1 -t utf-8 OLD > NEW");
 }
 
-int64_t for_each_text_document(ByteSource& source, const std::string& name,
-                               const std::vector<std::string>& separators,
-                               const std::function<void(std::string_view text, int64_t line)>& callback) {
-  return TextSplitter(source, name, separators, callback).run();
+TextReport for_each_text_document(ByteSource& source, const std::string& name,
+                                  const std::vector<std::string>& separators, const RecordOptions& options,
+                                  const RecordCallback& callback) {
+  return TextSplitter(source, name, separators, options, callback).run();
 }
 
 }  // namespace athanor::documents
