@@ -8,6 +8,7 @@ set -euo pipefail
 packages=(g++ cmake ninja-build ccache pkg-config git
   libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libsimdjson-dev
   libdnnl-dev libgloo-dev libopenmpi-dev openmpi-bin libhwloc-dev libdw-dev liburing-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev libssl-dev libicu-dev libonig-dev
+  libcld2-dev libfasttext-dev libpsl-dev libre2-dev libdivsufsort-dev
   libgtest-dev libgmock-dev librapidcheck-dev)
 ci_packages=(clang lld clang-tidy clang-format libclang-rt-14-dev)
 

@@ -58,6 +58,26 @@ using namespace decoders;
 using namespace trainers;
 }  // namespace text
 namespace documents {}
+namespace corpus {
+namespace heuristics {}
+namespace dedup {}
+namespace privacy {}
+namespace language {}
+namespace perplexity {}
+namespace classifier {}
+namespace passes {}
+namespace report {}
+namespace filters {}
+using namespace heuristics;
+using namespace dedup;
+using namespace privacy;
+using namespace language;
+using namespace perplexity;
+using namespace classifier;
+using namespace passes;
+using namespace report;
+using namespace filters;
+}  // namespace corpus
 namespace data {}
 namespace checkpoint {
 namespace format {}
@@ -115,6 +135,7 @@ using namespace athanor::parallel;
 using namespace athanor::pipeline;
 using namespace athanor::layout;
 using namespace athanor::documents;
+using namespace athanor::corpus;
 using namespace athanor::data;
 using namespace athanor::checkpoint;
 using namespace athanor::models;

@@ -1,0 +1,20 @@
+// How a build tells what it does: the pass, bytes done and bytes in all, and the share of documents that is kept so far.
+// Thread rule: called in the process that builds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "athanor/base/namespaces.h"
+
+namespace athanor::corpus::passes {
+
+struct PassProgress {
+  std::string what;  // "reading", "annotating", "comparing", "writing"
+  uint64_t done_bytes = 0;
+  uint64_t total_bytes = 0;
+};
+using Progress = std::function<void(const PassProgress&)>;
+
+}  // namespace athanor::corpus::passes
