@@ -11,6 +11,7 @@ namespace athanor::apps {
 void add_checkpoint(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_chaos(CLI::App& app);
+void add_corpus(CLI::App& app);
 void add_ctl(CLI::App& app);
 void add_dataset(CLI::App& app);
 void add_doctor(CLI::App& app);

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   using namespace athanor::apps;
   CLI::App app{"athanor trains large language models, from raw text to an evaluated model.", "athanor"};
   prepare_program(app);
+  add_corpus(app);
   add_tokenizer(app);
   add_dataset(app);
   add_init(app);

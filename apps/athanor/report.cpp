@@ -5,6 +5,7 @@
 
 #include "apps/command_line/print.h"
 #include "apps/command_line/terminal.h"
+#include "athanor/base/error.h"
 #include "athanor/base/human.h"
 #include "athanor/run/run_history.h"
 #include "command.h"
