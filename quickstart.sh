@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From nothing to a language model that writes: installs, builds, gathers text in three channels (English, Chinese, C),
-# trains a tokenizer, measures this machine, trains a small LLaMA on two ranks, as large as two to three minutes allow,
+# cleans it, trains a tokenizer, measures this machine, trains a small LLaMA on two ranks, as large as two to three minutes allow,
 # kills one of the two half-way, evaluates the model, lets it write before and after, and prints a table.
 #
 #   ./quickstart.sh [--no-install]
@@ -20,6 +20,7 @@ esac
 
 work=build/quickstart
 run=runs/quickstart
+texts=$work/corpora/quickstart  # in channels, clean
 athanor=build/release/athanor
 untrained=runs/quickstart-untrained
 train_seconds=140  # of steps; validation and the start add some ten
@@ -59,7 +60,9 @@ build() {
 }
 
 train_tokenizer() {
-  "$athanor" tokenizer train --type byte-bpe --vocab-size 4096 --output "$work/tokenizer.json" "$work"/data/*
+  local channels=()
+  for channel in en zh code; do [ ! -d "$texts/$channel" ] || channels+=("$texts/$channel"); done
+  "$athanor" tokenizer train --type byte-bpe --vocab-size 4096 --output "$work/tokenizer.json" "${channels[@]}"
 }
 
 measure() {
@@ -102,7 +105,7 @@ generate() {
   local channel
   local -A prompts=([en]="She was" [zh]="文件系统" [code]="struct ")
   for channel in en zh code; do
-    [ -d "$work/data/$channel" ] || continue
+    [ -d "$texts/$channel" ] || continue
     printf '\n--- %s, untrained\n' "$channel"
     sample "$untrained" "${prompts[$channel]}" 24 1
     printf '\n--- %s, trained\n' "$channel"
@@ -133,7 +136,7 @@ table() {
     "$(field params)" "$(field ranks)" "$(field steps)" "$(field tokens)"
   printf 'held-out loss   before    after\n'
   for channel in en zh code; do
-    [ -d "$work/data/$channel" ] || continue
+    [ -d "$texts/$channel" ] || continue
     printf '%-12s  %8.4f %8.4f\n' "$channel" "$(member "$first" "$channel")" "$(member "$last" "$channel")"
   done
   printf '%-12s  %8.4f %8.4f\n\n' all "$(field valid_loss_first)" "$(field valid_loss_last)"
@@ -146,11 +149,12 @@ table() {
 [ "$install" = no ] || phase install scripts/install-deps.sh
 phase build build
 phase text scripts/quickstart/corpus.sh "$work"
+phase corpus scripts/quickstart/clean.sh "$athanor" "$work"
 phase tokenizer train_tokenizer
 phase measure measure
 phase train train
 phase evaluate evaluate
 phase generate generate
-[ ! -d "$work/data/en" ] || phase English read_english
+[ ! -d "$texts/en" ] || phase English read_english
 printf '\n=== result\n'
 table

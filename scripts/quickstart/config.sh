@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The quickstart's config on standard output: scripts/quickstart/config.sh FOLDER SIZE STEPS
 #
-# FOLDER holds data/ and tokenizer.json, where the config is to lie too. SIZE is 1 (1.4 million parameters) to 4 (11.5
+# FOLDER holds corpora/quickstart/ and tokenizer.json, where the config is to lie too. SIZE is 1 (1.4 million parameters) to 4 (11.5
 # million), STEPS how long to train. `config.sh sizes` prints each size, its floating-point operations per token in
 # millions and its tokens per step.
 set -euo pipefail
@@ -25,7 +25,8 @@ read -r layers width heads ffn_width sequences rate <<<"${models[${2:?usage: con
 steps=${3:?usage: config.sh FOLDER SIZE STEPS}
 
 channel() {  # channel NAME WEIGHT: left out where there is no text for it
-  [ ! -d "$folder/data/$1" ] || printf '  {name = "%s", path = "data/%s", weight = %s},\n' "$1" "$1" "$2"
+  [ ! -d "$folder/corpora/quickstart/$1" ] ||
+    printf '  {name = "%s", path = "corpora/quickstart/%s", weight = %s},\n' "$1" "$1" "$2"
 }
 
 # setting LINE COMMENT
@@ -42,7 +43,7 @@ setting "num_attention_heads = $heads" "of attention; each sees hidden_size / nu
 setting "intermediate_size = $ffn_width" "of the feed-forward part of a layer"
 setting 'tie_word_embeddings = true' "one table both to read and to write tokens: fewer parameters"
 echo
-setting '[data]' "text files; paths are relative to this file"
+setting '[data]' "what athanor corpus build has made; paths are relative to this file"
 setting 'channels = [' "the data mixture: its losses are shown one by one, weights say how often each is drawn"
 channel en 0.8
 channel zh 0.1

@@ -40,7 +40,7 @@ TEST(Quickstart, EverySizeIsAConfigThatTheProgramTakes) {
   Workplace place;
   make_small_run(place);
   for (const char* channel : {"en", "code"})
-    place.write("data/" + std::string(channel) + "/a.txt", place.read("en.txt"));
+    place.write("corpora/quickstart/" + std::string(channel) + "/a.txt", place.read("en.txt"));
   const ScriptResult sizes = run_script("config.sh", {"sizes"});
   EXPECT_EQ(std::count(sizes.out.begin(), sizes.out.end(), '\n'), 4) << sizes.out;
   double last = 0;
@@ -63,6 +63,28 @@ TEST(Quickstart, EverySizeIsAConfigThatTheProgramTakes) {
           << "two ranks with the same work";
     }
   }
+}
+
+TEST(Quickstart, TextIsCleanedAndItsFunnelToldInTwoLines) {
+  Workplace place;
+  const std::string text =
+      "The morning was fine, and the sisters walked to the village before breakfast to ask for letters.\n"
+      "Nobody had written, but the old postman told them that a ship with soldiers would come that week.\n"
+      "Their mother, who heard of it at noon, could not be persuaded to speak about anything else.\n"
+      "She went to every neighbour and said that officers have always been fond of dancing and music.\n"
+      "When evening came the rain began, the road turned to mud, and no carriage was seen until ten.\n"
+      "At last a tired captain knocked, asked for shelter, and was given the best chair beside the fire.\n";
+  place.write("data/en/1.txt", text);
+  place.write("data/en/2.txt", text);
+  place.write("data/en/3.txt",
+              "Wir haben das alles schon einmal gesehen und sehr oft davon gehört, wie alle anderen auch.");
+  const ScriptResult cleaned = run_script("clean.sh", {built("athanor"), place.path("")});
+  ASSERT_EQ(cleaned.exit_code, 0) << cleaned.out;
+  EXPECT_EQ(std::count(cleaned.out.begin(), cleaned.out.end(), '\n'), 2) << cleaned.out;
+  EXPECT_THAT(cleaned.out, HasSubstr("dedup.minhash -1"));
+  const Json report = Json::parse(place.read("corpora/quickstart/report.json"));
+  EXPECT_EQ(report["kept"]["documents"], 1);
+  EXPECT_EQ(report["stages"][0]["dropped"][0]["documents"], 1) << "the one in German";
 }
 
 TEST(Quickstart, WordsAreFoundAndCopiesNamed) {
