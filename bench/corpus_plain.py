@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stages of `athanor corpus build` as a straightforward Python program would have them: what bench/corpus.sh compares with.
+"""Stages of `athanor corpus build` as a straightforward Python program would have them: what bench/corpus.py compares with.
 
     bench/corpus_plain.py FILE.jsonl STAGE [MEGABYTES]
 
