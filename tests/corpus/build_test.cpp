@@ -172,6 +172,77 @@ TEST_F(CorpusBuild, AnotherThresholdLooksAtNoTextAgain) {
   EXPECT_EQ(result(), by_deciding);
 }
 
+// What a later document has of an earlier one is cut out; what is left of it is looked at again.
+TEST_F(CorpusBuild, CutsPartsThatOccurBefore) {
+  std::filesystem::remove_all(folder_.path("raw"));
+  const std::string shared = good_text(1), own = good_text(2);
+  write("en/a.txt", shared);
+  write("en/b.txt", own + "\n" + shared + "\n" + good_text(4));
+  write("zh/c.txt", "今天天气很好。\n");
+  for (const std::string method : {"paragraph", "sentence", "substring"}) {
+    const std::string text = fmt::format(
+        "[corpus]\nname = \"mine\"\n[[input]]\nchannel = \"en\"\npath = \"raw/en\"\n[[stage]]\nkind = "
+        "\"dedup\"\n"
+        "method = \"{}\"\n[[stage]]\nkind = \"heuristics\"\npreset = \"gopher-quality\"\n",
+        method);
+    const Built built = build_corpus(system_env(), config(text));
+    const CorpusReport report = report_of(system_env(), config(text), built);
+    EXPECT_EQ(report.kept.documents, 2u) << method;
+    // To within the space or line break at a seam.
+    EXPECT_NEAR(static_cast<double>(report.edited_bytes), static_cast<double>(shared.size()), 3) << method;
+    RecordReader reader(system_env(), folder_.path("corpora/mine/en/shard-00000.jsonl.zst"));
+    Document document;
+    ASSERT_TRUE(reader.next(document) && reader.next(document));
+    EXPECT_EQ(document.text.substr(0, 100), own.substr(0, 100)) << method;
+    EXPECT_EQ(document.text.find(shared.substr(10, 200)), std::string::npos) << method;
+  }
+}
+
+// Too little is left of a text that was cut.
+TEST_F(CorpusBuild, ACutTextHasToKeepEnoughWords) {
+  std::filesystem::remove_all(folder_.path("raw"));
+  write("en/a.txt", good_text(1));
+  write("en/b.txt", good_text(1) + "\nOnly this is new here.");
+  write("zh/c.txt", "今天天气很好。\n");
+  const std::string text =
+      "[corpus]\nname = \"mine\"\n[[input]]\nchannel = \"en\"\npath = \"raw/en\"\n[[stage]]\nkind = "
+      "\"dedup\"\n"
+      "method = \"substring\"\n";
+  const Built built = build_corpus(system_env(), config(text));
+  ASSERT_FALSE(built.verdicts.kept(1));
+  EXPECT_EQ(built.verdicts.reason(1).name, "dedup.substring.words");
+  EXPECT_TRUE(built.verdicts.kept(0));
+}
+
+// In blocks of some documents the same parts are found as in one.
+TEST_F(CorpusBuild, SubstringsInSmallBlocks) {
+  std::filesystem::remove_all(folder_.path("raw"));
+  std::string lines;
+  for (int i = 0; i < 300; ++i) {
+    std::string text;
+    for (int k = 0; k < 30; ++k) text += good_text(i % 7 == 0 ? k : i * 31 + k);
+    lines += "{\"text\":\"" + text + "\"}\n";
+  }
+  write("en/a.jsonl", lines);
+  write("zh/c.txt", "今天天气很好。\n");
+  const auto settings_for = [](const char* memory) {
+    return fmt::format(
+        "[corpus]\nname = \"mine\"\nworkers = 1\nmemory = \"{}\"\nmax_document = \"256 KiB\"\n[[input]]\n"
+        "channel = \"en\"\npath = \"raw/en\"\n[[stage]]\nkind = \"dedup\"\nmethod = \"substring\"\n",
+        memory);
+  };
+  build_corpus(system_env(), config(settings_for("2 GiB")));
+  const auto one = result();
+  std::filesystem::remove_all(folder_.path("corpora"));
+  const CorpusConfig small = config(settings_for("64 MiB"));
+  build_corpus(system_env(), small);
+  int64_t tasks = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path("corpora/mine/work")))
+    tasks += entry.path().parent_path().filename().string().starts_with("substrings");
+  EXPECT_GT(tasks, 3);
+  EXPECT_TRUE(result() == one);
+}
+
 TEST_F(CorpusBuild, DecidingNeedsABuild) {
   EXPECT_THROW(build_corpus(system_env(), config(settings()), {.only_decide = true}), Error);
 }
@@ -193,7 +264,8 @@ TEST_F(CorpusBuild, RefusesWhatItCannotDo) {
   EXPECT_THAT(failure(settings("rules = {\"gopher.wrods\" = 1}")), HasSubstr("did you mean 'gopher.words'"));
   EXPECT_THAT(failure(settings("rules = {\"gopher.words\" = [5, 1]}")), HasSubstr("least <= most"));
   EXPECT_THAT(failure("[corpus]\nname = \"a\"\nmemory = \"1 KiB\"\n"), HasSubstr("corpus.memory"));
-  EXPECT_THAT(failure(settings("[[stage]]\nkind = \"heuristics\"\npreset = \"gopher\"")), HasSubstr("second score"));
+  EXPECT_THAT(failure(settings("[[stage]]\nkind = \"heuristics\"\npreset = \"gopher\"")),
+              HasSubstr("second score"));
   EXPECT_THAT(failure(settings("[[stage]]\nkind = \"heuristics\"\npreset = \"gopher\"\nchannels = [\"zh\"]")),
               "none");
   EXPECT_THAT(failure("[corpsu]\n"), HasSubstr("did you mean 'corpus'"));

@@ -258,11 +258,12 @@ class CorpusReader {
         for (const Score& score : config.stages[i].stage->scores()) {
           const auto [place, is_new] = stages.emplace(std::pair{input.channel, score.name}, i);
           if (!is_new && place->second != i)
-            throw ConfigError(fmt::format("{}: stage {} ({}): gives a second score '{}' to channel '{}', expected other "
-                                          "scores than those of stage {}",
-                                          file_, i + 1, config.stages[i].kind, score.name, input.channel,
-                                          place->second + 1),
-                              "limit each of the two to channels of its own");
+            throw ConfigError(
+                fmt::format("{}: stage {} ({}): gives a second score '{}' to channel '{}', expected other "
+                            "scores than those of stage {}",
+                            file_, i + 1, config.stages[i].kind, score.name, input.channel,
+                            place->second + 1),
+                "limit each of the two to channels of its own");
         }
       }
     }

@@ -35,10 +35,13 @@ struct StageConfig {
   std::string settings = {};               // its table as TOML, rules apart: what its scores depend on
   std::shared_ptr<const Stage> stage = {};
   std::shared_ptr<const KeyMethod> keys = {};
+  int64_t substring_bytes = 0;   // of a deduplication of substrings, which has no keys: the shortest
   std::vector<Rule> rules = {};  // of the stage, as the file changes them
   std::string copies = {};       // of a deduplication: its name as a reason, "dedup.minhash"
 
   bool takes(const std::string& channel) const;
+  bool is_dedup() const { return !copies.empty(); }
+  bool cuts() const { return is_dedup() && stage != nullptr; }  // parts out of texts
   const std::string& name() const { return copies.empty() ? kind : copies; }
 };
 

@@ -10,6 +10,7 @@
 #include "athanor/base/nearest.h"
 #include "athanor/corpus/classifier/classifier.h"
 #include "athanor/corpus/dedup/cut.h"
+#include "athanor/corpus/dedup/substrings.h"
 #include "athanor/corpus/filters/decontaminate.h"
 #include "athanor/corpus/filters/keywords.h"
 #include "athanor/corpus/filters/url.h"
@@ -86,8 +87,12 @@ StageKind dedup_kind() {
              StageConfig& config) {
             DedupOptions options;
             read_options(folder, table, dedup_fields(), source, options, config);
-            config.keys = make_key_method(options);
-            if (config.keys->cuts_spans()) config.stage = std::make_shared<LeftOverStage>(options);
+            if (options.method == "substring")
+              config.substring_bytes = substring_min_bytes(options);
+            else
+              config.keys = make_key_method(options);
+            if (config.keys == nullptr || config.keys->cuts_spans())
+              config.stage = std::make_shared<LeftOverStage>(options);
             config.copies = "dedup." + options.method;
           }};
 }
@@ -104,10 +109,13 @@ const std::vector<StageKind>& stage_kinds() {
                                   perplexity_fields(), make_perplexity),
       stage_of<ClassifierOptions>("classifier", "documents that a trained classifier takes for good ones",
                                   classifier_fields(), make_classifier),
-      stage_of<KeywordOptions>("keywords", "documents with words of a list, or without", keyword_fields(), make_keywords),
-      stage_of<UrlOptions>("url", "lists of domains, hosts, addresses and words in them", url_fields(), make_url),
-      stage_of<PrivacyOptions>("privacy", "e-mail addresses, phones, cards, keys ... replaced, hashed or a reason to drop",
-                               privacy_fields(), make_privacy),
+      stage_of<KeywordOptions>("keywords", "documents with words of a list, or without", keyword_fields(),
+                               make_keywords),
+      stage_of<UrlOptions>("url", "lists of domains, hosts, addresses and words in them", url_fields(),
+                           make_url),
+      stage_of<PrivacyOptions>(
+          "privacy", "e-mail addresses, phones, cards, keys ... replaced, hashed or a reason to drop",
+          privacy_fields(), make_privacy),
       stage_of<DecontaminateOptions>("decontaminate", "documents that hold text of evaluation sets",
                                      decontaminate_fields(), make_decontaminate),
       dedup_kind(),

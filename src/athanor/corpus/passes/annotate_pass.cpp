@@ -49,7 +49,7 @@ class PartAnnotator {
     }
     for (size_t i = to_.segment.begin; i < to_.segment.end; ++i) {
       const StageConfig& stage = config_.stages[i];
-      if (stage.keys != nullptr || !stage.takes(part_.channel)) continue;
+      if (stage.is_dedup() || !stage.takes(part_.channel)) continue;
       stage.stage->annotate(document, std::span(row_).subspan(to_.columns.first[i - to_.segment.begin],
                                                               stage.stage->scores().size()));
     }

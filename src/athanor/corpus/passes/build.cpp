@@ -10,26 +10,10 @@
 #include "athanor/corpus/passes/group_pass.h"
 #include "athanor/corpus/passes/read_pass.h"
 #include "athanor/corpus/passes/segments.h"
+#include "athanor/corpus/passes/substring_pass.h"
 
 namespace athanor::corpus::passes {
 namespace {
-
-// The stages of a segment in order: rules, and comparisons between them. Returns what is cut out, if the last stage does.
-std::vector<Cut> decide(Env& env, const CorpusConfig& config, const Parts& parts, const Annotated& annotated,
-                        WorkFolder& work, const Progress& progress, Verdicts& verdicts) {
-  const Segment& segment = annotated.segment;
-  size_t decided = segment.begin;
-  for (size_t stage = segment.begin; stage < segment.end; ++stage) {
-    if (config.stages[stage].keys == nullptr) continue;
-    decide_rules(env, config, parts, annotated, decided, stage, verdicts);
-    decided = stage + 1;
-    const Groups groups = group_keys(env, config, stage, parts, annotated, work, progress);
-    if (segment.cuts && stage + 1 == segment.end) return decide_cuts(env, groups, verdicts);
-    decide_copies(env, config, groups, verdicts);
-  }
-  decide_rules(env, config, parts, annotated, decided, segment.end, verdicts);
-  return {};
-}
 
 // Of all that the cuts depend on.
 std::string key_of_cuts(const CorpusConfig& config, const Annotated& annotated) {
@@ -38,6 +22,26 @@ std::string key_of_cuts(const CorpusConfig& config, const Annotated& annotated) 
     for (const Rule& rule : config.stages[stage].rules)
       key.push_back(fmt::format("{} {} {}", rule.name, rule.least, rule.most));
   return key_of(key);
+}
+
+// The stages of a segment in order: rules, and comparisons between them. Returns what is cut out, if the last stage does.
+std::vector<Cut> decide(Env& env, const CorpusConfig& config, const Parts& parts, const Annotated& annotated,
+                        WorkFolder& work, const Progress& progress, Verdicts& verdicts) {
+  const Segment& segment = annotated.segment;
+  size_t decided = segment.begin;
+  for (size_t stage = segment.begin; stage < segment.end; ++stage) {
+    if (!config.stages[stage].is_dedup()) continue;
+    decide_rules(env, config, parts, annotated, decided, stage, verdicts);
+    decided = stage + 1;
+    if (config.stages[stage].keys == nullptr)
+      return cut_substrings(env, config, stage, parts, annotated, key_of_cuts(config, annotated), verdicts,
+                            work, progress);
+    const Groups groups = group_keys(env, config, stage, parts, annotated, work, progress);
+    if (segment.cuts && stage + 1 == segment.end) return decide_cuts(env, groups, verdicts);
+    decide_copies(env, config, groups, verdicts);
+  }
+  decide_rules(env, config, parts, annotated, decided, segment.end, verdicts);
+  return {};
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ std::vector<Segment> segments_of(const CorpusConfig& config) {
   Segment open;
   for (size_t i = 0; i < config.stages.size(); ++i) {
     open.end = i + 1;
-    open.cuts = config.stages[i].keys != nullptr && config.stages[i].keys->cuts_spans();
+    open.cuts = config.stages[i].cuts();
     if (!open.cuts) continue;
     segments.push_back(open);
     open = {.begin = i + 1, .end = i + 1, .cut_by = static_cast<int64_t>(i)};
@@ -23,7 +23,7 @@ ScoreColumns columns_of(const CorpusConfig& config, const Segment& segment) {
     columns.count += config.stages[static_cast<size_t>(segment.cut_by)].stage->scores().size();
   for (size_t i = segment.begin; i < segment.end; ++i) {
     columns.first.push_back(columns.count);
-    if (config.stages[i].keys == nullptr) columns.count += config.stages[i].stage->scores().size();
+    if (!config.stages[i].is_dedup()) columns.count += config.stages[i].stage->scores().size();
   }
   return columns;
 }

@@ -39,7 +39,7 @@ void decide_rules(Env& env, const CorpusConfig& config, const Parts& parts, cons
           verdicts.drop(document,
                         verdicts.code_of(static_cast<size_t>(annotated.segment.cut_by), broken->name));
       for (size_t stage = begin; stage < end && verdicts.kept(document); ++stage) {
-        if (config.stages[stage].keys != nullptr) continue;
+        if (config.stages[stage].is_dedup()) continue;
         const StageConfig& settings = config.stages[stage];
         const auto scores = row.subspan(annotated.columns.first[stage - annotated.segment.begin]);
         const Rule* broken = first_broken(settings.rules, scores);

@@ -63,7 +63,7 @@ class PartScores {
     for (size_t s = 0; s < segments_.size(); ++s) {
       const Annotated& segment = segments_[s];
       for (size_t stage = segment.segment.begin; stage < segment.segment.end; ++stage) {
-        if (config_.stages[stage].keys != nullptr) continue;
+        if (config_.stages[stage].is_dedup()) continue;
         size_t column = index * segment.columns.count + segment.columns.first[stage - segment.segment.begin];
         for (const Score& score : config_.stages[stage].stage->scores()) {
           const double value = rows_[s][column++];

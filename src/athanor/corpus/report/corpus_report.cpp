@@ -82,7 +82,7 @@ void count_scores(Env& env, const CorpusConfig& config, const Built& built, Corp
     std::vector<size_t> columns;
     const size_t first = report.scores.size();
     for (size_t stage = segment.segment.begin; stage < segment.segment.end; ++stage) {
-      if (config.stages[stage].keys != nullptr) continue;
+      if (config.stages[stage].is_dedup()) continue;
       const std::vector<Score>& scores = config.stages[stage].stage->scores();
       for (size_t i = 0; i < scores.size(); ++i) {
         ScoreReport score{.name = scores[i].name, .formula = scores[i].formula};
