@@ -71,8 +71,9 @@ const CLI::App* command_of(const CLI::App& app) {
   return current;
 }
 
+// Without those that the program calls itself, which have no group.
 std::vector<const CLI::App*> subcommands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
+  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); });
 }
 
 bool has_option(const CLI::App& command, const std::string& name) {

@@ -22,7 +22,7 @@ TEST(CommandLine, WordsOfOtherProgramsLeadToOurs) {
       {{"export", "runs/t"}, {"'checkpoint export-hf'"}},
       {{"resume"}, {"the same 'athanor train FILE.toml' again resumes"}},
       {{"trian", "x.toml"}, {"did you mean 'train'?"}},
-      {{"xyzzy"}, {"the commands are tokenizer, dataset, init"}},
+      {{"xyzzy"}, {"the commands are corpus, tokenizer, dataset, init, train, launch, ctl"}},
       {{"train", "x.toml", "--resume"}, {"unknown option '--resume'", "the same command again resumes"}},
       {{"train", "--config", "x.toml"}, {"the config is given bare: athanor train FILE.toml"}},
       {{"train", "x.toml", "optimizer.lr=1e-3"}, {"--set optimizer.lr=1e-3"}},
