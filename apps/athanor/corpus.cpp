@@ -1,4 +1,4 @@
-// athanor corpus build | decide | show | train-classifier
+// athanor corpus build | decide | show | stats | train-classifier
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -12,6 +12,7 @@
 #include "athanor/corpus/classifier/linear_model.h"
 #include "athanor/corpus/corpus_config.h"
 #include "athanor/corpus/report/corpus_report.h"
+#include "athanor/corpus/report/text_stats.h"
 #include "athanor/documents/document_reader.h"
 #include "command.h"
 
@@ -105,6 +106,72 @@ struct TrainClassifierCommand {
   }
 };
 
+struct StatsCommand {
+  std::vector<std::string> paths;
+  std::string text_key = "text";
+  bool json = false;
+
+  static std::string languages(const corpus::TextStats& stats) {
+    std::vector<std::pair<uint64_t, std::string>> order;
+    for (const auto& [code, bytes] : stats.languages()) order.emplace_back(bytes, code);
+    std::sort(order.rbegin(), order.rend());
+    constexpr size_t kShown = 3;
+    std::string text;
+    for (size_t i = 0; i < std::min(kShown, order.size()); ++i)
+      text += fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", order[i].second,
+                          100.0 * static_cast<double>(order[i].first) / static_cast<double>(stats.bytes()));
+    return text;
+  }
+  Json json_of(const std::string& path, const corpus::TextStats& stats) const {
+    Json by_language = Json::object();
+    for (const auto& [code, bytes] : stats.languages()) by_language[code] = bytes;
+    const corpus::Histogram& sizes = stats.document_bytes();
+    return {{"path", path},
+            {"documents", stats.documents()},
+            {"bytes", stats.bytes()},
+            {"characters", stats.characters()},
+            {"words", stats.words()},
+            {"lines", stats.lines()},
+            {"copies", stats.copies()},
+            {"distinct_words", stats.distinct_words()},
+            {"compression", stats.compression()},
+            {"document_bytes",
+             {{"median", sizes.quantile(0.5)}, {"p90", sizes.quantile(0.9)}, {"most", sizes.most()}}},
+            {"language_bytes", by_language}};
+  }
+  void run() const {
+    Json all = Json::array();
+    if (!json)
+      print(fmt::format("{:<28} {:>10} {:>10} {:>12} {:>9} {:>9} {:>11}  {}\n", "", "documents", "text",
+                        "words", "copies", "distinct", "compression", "languages"));
+    for (const std::string& path : paths) {
+      corpus::TextStats stats;
+      for_each_document(system_env(), path, {.text_key = text_key},
+                        [&](std::string_view text, const DocumentPlace&) { stats.add(text); });
+      if (json) {
+        all.push_back(json_of(path, stats));
+        continue;
+      }
+      print(fmt::format(
+          "{:<28} {:>10} {:>10} {:>12} {:>9} {:>7.1f} % {:>9.2f} x  {}\n", fit_columns(printable(path), 28),
+          with_commas(static_cast<int64_t>(stats.documents())),
+          human_bytes(static_cast<double>(stats.bytes())), with_commas(static_cast<int64_t>(stats.words())),
+          with_commas(static_cast<int64_t>(stats.copies())), 100 * stats.distinct_words(),
+          stats.compression(), languages(stats)));
+    }
+    if (json) print_json(all);
+  }
+};
+
+void add_stats(CLI::App& corpus) {
+  auto command = std::make_shared<StatsCommand>();
+  CLI::App* sub = corpus.add_subcommand("stats", "size, words, repetition and languages of any text");
+  sub->add_option("PATH", command->paths, "files, folders or globs; a row each")->required();
+  sub->add_option("--text-key", command->text_key, "key of the text in JSON");
+  sub->add_flag("--json", command->json, "one JSON document on standard output");
+  sub->callback([command] { command->run(); });
+}
+
 void add_train_classifier(CLI::App& corpus) {
   auto command = std::make_shared<TrainClassifierCommand>();
   CLI::App* sub =
@@ -145,6 +212,7 @@ void add_corpus(CLI::App& app) {
   show->add_option("--reason", show_command->reason, "name of the rule, as the report has it")->required();
   show->add_option("--sample", show_command->sample, "so many, drawn")->check(CLI::PositiveNumber);
   show->callback([command = show_command] { command->show(); });
+  add_stats(*corpus);
   add_train_classifier(*corpus);
 }
 

@@ -10,6 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/corpus/passes/histogram.h"
 #include "athanor/corpus/passes/record.h"
+#include "athanor/corpus/report/text_stats.h"
 #include "athanor/documents/zstd_output.h"
 #include "support/temporary_folder.h"
 
@@ -144,6 +145,22 @@ TEST(CorpusHistogram, QuantilesWithinABin) {
   uint64_t sum = 0;
   for (const uint64_t count : histogram.even_bins(10, 1, 1000)) sum += count;
   EXPECT_EQ(sum, 1000u);
+}
+
+TEST(CorpusStats, CountsWhatIsThere) {
+  TextStats stats;
+  EXPECT_TRUE(std::isnan(stats.compression()) && std::isnan(stats.distinct_words()));
+  stats.add("the cat saw the dog, and the dog saw the cat");
+  stats.add("the cat saw the dog, and the dog saw the cat");
+  stats.add("水\n\n火");
+  EXPECT_EQ(stats.documents(), 3u);
+  EXPECT_EQ(stats.bytes(), 44u * 2 + 8);
+  EXPECT_EQ(stats.characters(), 44u * 2 + 4);
+  EXPECT_EQ(stats.copies(), 1u);
+  EXPECT_EQ(stats.lines(), 4u);
+  EXPECT_EQ(stats.words(), 24u);
+  EXPECT_DOUBLE_EQ(stats.distinct_words(), 7.0 / 24);  // the cat saw dog and, and two ideographs
+  EXPECT_GT(stats.compression(), 0.9);
 }
 
 }  // namespace
