@@ -214,6 +214,34 @@ TEST_F(CorpusBuild, ACutTextHasToKeepEnoughWords) {
   EXPECT_TRUE(built.verdicts.kept(0));
 }
 
+// What an earlier corpus has, too, goes: whole documents, and parts of texts. Its own documents are not looked at.
+TEST_F(CorpusBuild, AnEarlierCorpusStays) {
+  build_corpus(system_env(), config(settings()));
+  std::filesystem::remove_all(folder_.path("raw"));
+  std::string lines;
+  for (int i = 38; i < 46; ++i)
+    lines += "{\"id\":\"new-" + std::to_string(i) + "\",\"text\":\"" + good_text(i) + "\"}\n";
+  lines += "{\"id\":\"mixed\",\"text\":\"" + good_text(90) + good_text(5) + "\"}\n";
+  write("en/new.jsonl", lines);
+  for (const std::string method : {"exact", "minhash", "sentence"}) {
+    const std::string text = fmt::format(
+        "[corpus]\nname = \"next\"\n[[input]]\nchannel = \"en\"\npath = \"raw/en\"\n[[stage]]\nkind = "
+        "\"dedup\"\n"
+        "method = \"{}\"\nagainst = [\"corpora/mine/en\", \"corpora/mine/zh\"]\n",
+        method);
+    const Built built = build_corpus(system_env(), config(text));
+    std::vector<std::string> kept;
+    for (uint64_t document = 0; document < 9; ++document)
+      if (built.verdicts.kept(document)) kept.push_back(std::to_string(document));
+    EXPECT_THAT(kept, ElementsAre("2", "3", "4", "5", "6", "7", "8")) << method;
+    // The second half of the last one is an old document.
+    const double last = static_cast<double>(built.verdicts.text_bytes(8));
+    EXPECT_NEAR(last,
+                static_cast<double>((good_text(90) + (method == "sentence" ? "" : good_text(5))).size()), 90)
+        << method;
+  }
+}
+
 // In blocks of some documents the same parts are found as in one.
 TEST_F(CorpusBuild, SubstringsInSmallBlocks) {
   std::filesystem::remove_all(folder_.path("raw"));

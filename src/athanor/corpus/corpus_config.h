@@ -35,6 +35,7 @@ struct StageConfig {
   std::string settings = {};               // its table as TOML, rules apart: what its scores depend on
   std::shared_ptr<const Stage> stage = {};
   std::shared_ptr<const KeyMethod> keys = {};
+  std::vector<std::string> against = {};  // of a deduplication: paths of an earlier corpus
   int64_t substring_bytes = 0;   // of a deduplication of substrings, which has no keys: the shortest
   std::vector<Rule> rules = {};  // of the stage, as the file changes them
   std::string copies = {};       // of a deduplication: its name as a reason, "dedup.minhash"

@@ -87,6 +87,11 @@ StageKind dedup_kind() {
              StageConfig& config) {
             DedupOptions options;
             read_options(folder, table, dedup_fields(), source, options, config);
+            config.against = options.against;
+            if (options.method == "substring" && !options.against.empty())
+              throw ConfigError(fmt::format(
+                  "{}: {}.against: got a path, expected none: substrings are compared within a build only",
+                  line_of(source, table), source.name));
             if (options.method == "substring")
               config.substring_bytes = substring_min_bytes(options);
             else

@@ -72,6 +72,12 @@ const std::vector<config::Field<DedupOptions>>& dedup_fields() {
        "for "
        "substring",
        "Short lines are often the same by chance.", dedup_slot<&O::min_length>, config::at_least(0)},
+      {"dedup",
+       "against",
+       "files and folders of an earlier corpus, shards or any text: what it has, too, is a copy",
+       "Not for substring. All of it is read and hashed again for each build that other settings make new.",
+       dedup_slot<&O::against>,
+       {.is_path = true}},
       {"dedup", "min_words", "words that a document must have left to stay, if a part of it was cut",
        "0 keeps what is left, however short.", dedup_slot<&O::min_words>, config::at_least(0)},
       {"dedup", "min_sentences", "sentences that a document must have left to stay, if a part of it was cut",

@@ -27,6 +27,7 @@ struct DedupOptions {
   int64_t min_length = 0;      // bytes, of paragraph and substring; 0: kMinParagraphBytes, kMinSubstringBytes
   int64_t min_words = 50;      // of a document that lost a part
   int64_t min_sentences = 3;   // the same
+  std::vector<std::string> against = {};  // files and folders of an earlier corpus, whose documents all stay
 };
 
 constexpr int64_t kMinParagraphBytes = 32;

@@ -18,7 +18,7 @@
 namespace athanor::corpus::passes {
 namespace {
 
-constexpr const char* kAnnotateVersion = "annotate 1";
+constexpr const char* kAnnotateVersion = "annotate 2";
 
 template <typename T>
 std::string_view bytes_of(const T* values, size_t count) {
@@ -61,7 +61,7 @@ class PartAnnotator {
       config_.stages[stage].keys->keys(document, spans_);
       records_.clear();
       for (const SpanKey& span : spans_)
-        records_.push_back({span.key, part_.first + index, span.begin, span.end});
+        records_.push_back({span.key, kFirstKeyNumber + part_.first + index, span.begin, span.end});
       out->append(bytes_of(records_.data(), records_.size()));
     }
   }

@@ -31,6 +31,9 @@ struct Cut {
   }
 };
 
+// Files of keys number documents from 1; 0 stands for all documents of an earlier corpus, so that these come first.
+constexpr uint64_t kFirstKeyNumber = 1;
+
 // What a segment begins with.
 struct Texts {
   std::string key;                                    // of all that made them

@@ -8,6 +8,14 @@
 #include "athanor/corpus/dedup/duplicate_pairs.h"
 
 namespace athanor::corpus::passes {
+namespace {
+
+bool is_kept_number(const Verdicts& verdicts, uint64_t number) {
+  return number < kFirstKeyNumber || verdicts.kept(number - kFirstKeyNumber);
+}
+
+}  // namespace
+
 uint16_t Verdicts::code_of(size_t stage, const std::string& name) {
   for (size_t i = 0; i < reasons_.size(); ++i)
     if (reasons_[i].stage == stage && reasons_[i].name == name) return static_cast<uint16_t>(i + 1);
@@ -51,22 +59,25 @@ void decide_rules(Env& env, const CorpusConfig& config, const Parts& parts, cons
 }
 
 void decide_copies(Env& env, const CorpusConfig& config, const Groups& groups, Verdicts& verdicts) {
-  Components components(verdicts.documents());
-  DuplicatePairs pairs([&](uint64_t document) { return verdicts.kept(document); },
+  // An earlier corpus is one document: whoever is like any of its documents is like it.
+  Components components(verdicts.documents() + kFirstKeyNumber);
+  DuplicatePairs pairs([&](uint64_t number) { return is_kept_number(verdicts, number); },
                        [&](const KeyRecord& first, const KeyRecord& later) {
                          components.join(first.document, later.document);
                        });
   groups.for_each(env, [&](const KeyRecord& record) { pairs.add(record); });
   const uint16_t code = verdicts.code_of(groups.stage, config.stages[groups.stage].copies);
   for (uint64_t document = 0; document < verdicts.documents(); ++document)
-    if (verdicts.kept(document) && !components.is_kept(document)) verdicts.drop(document, code);
+    if (verdicts.kept(document) && !components.is_kept(document + kFirstKeyNumber))
+      verdicts.drop(document, code);
 }
 
 std::vector<Cut> decide_cuts(Env& env, const Groups& groups, const Verdicts& verdicts) {
   std::vector<Cut> cuts;
-  DuplicatePairs pairs([&](uint64_t document) { return verdicts.kept(document); },
+  DuplicatePairs pairs([&](uint64_t number) { return is_kept_number(verdicts, number); },
                        [&](const KeyRecord&, const KeyRecord& later) {
-                         cuts.push_back({later.document, {later.begin, later.end}});
+                         if (later.document >= kFirstKeyNumber)
+                           cuts.push_back({later.document - kFirstKeyNumber, {later.begin, later.end}});
                        });
   groups.for_each(env, [&](const KeyRecord& record) { pairs.add(record); });
   std::sort(cuts.begin(), cuts.end());
