@@ -153,8 +153,11 @@ TEST_F(Chaos, AClockJumpsAndNobodyMinds) {
 
 TEST_F(Chaos, ASoakStrikesOneRunAgainAndAgain) {
   const std::vector<std::string> soak = {
-      "chaos",          "run.toml", "-n", "3",        "--set",
-      "train.steps=70", "--soak",   "6",  "--faults", "kill,kill-agent,kill-master,skip,nan-gradient,flip-slot"};
+      "chaos",    "run.toml",
+      "-n",       "3",
+      "--set",    "train.steps=70",
+      "--soak",   "6",
+      "--faults", "kill,kill-agent,kill-master,skip,nan-gradient,flip-slot"};
   expect_refused(place.run(soak), 2, {"launch.max_restarts", "40"});
   auto enough = soak;
   enough.insert(enough.end(), {"--set", "launch.max_restarts=40", "--json"});

@@ -1,4 +1,5 @@
 // `athanor corpus`: from raw files to shards that a run trains on, what was dropped, other limits, refusals.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +30,8 @@ class CorpusCommand : public ::testing::Test {
     for (int k = 0; k < 8; ++k) {
       std::string word;
       for (int n = i * 37 + k * 11 + 5; n > 0; n /= 7) word += "aeiouby"[n % 7], word += "mnrstl"[n % 6];
-      text += "The " + word + " went to the " + word + "ton market and saw that people have " + word +
-              "ed with birds. ";
+      text +=
+          fmt::format("The {0} went to the {0}ton market and saw that people have {0}ed with birds. ", word);
     }
     return text;
   }

@@ -4,7 +4,6 @@
 #pragma once
 
 namespace athanor {
-
 namespace base {}
 namespace config {}
 namespace tensor {}

@@ -36,9 +36,9 @@ struct StageConfig {
   std::shared_ptr<const Stage> stage = {};
   std::shared_ptr<const KeyMethod> keys = {};
   std::vector<std::string> against = {};  // of a deduplication: paths of an earlier corpus
-  int64_t substring_bytes = 0;   // of a deduplication of substrings, which has no keys: the shortest
-  std::vector<Rule> rules = {};  // of the stage, as the file changes them
-  std::string copies = {};       // of a deduplication: its name as a reason, "dedup.minhash"
+  int64_t substring_bytes = 0;            // of a deduplication of substrings, which has no keys: the shortest
+  std::vector<Rule> rules = {};           // of the stage, as the file changes them
+  std::string copies = {};                // of a deduplication: its name as a reason, "dedup.minhash"
 
   bool takes(const std::string& channel) const;
   bool is_dedup() const { return !copies.empty(); }

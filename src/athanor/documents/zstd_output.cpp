@@ -11,7 +11,7 @@ namespace athanor::documents {
 
 struct ZstdOutput::State {
   struct Free {
-    void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+    void operator()(ZSTD_CCtx* freed) const { ZSTD_freeCCtx(freed); }
   };
 
   Env& env;
