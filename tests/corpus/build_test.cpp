@@ -1,6 +1,7 @@
 // A whole build: what is kept, dropped and written; by any number of workers, after failures, with other rules.
 #include "athanor/corpus/passes/build.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
