@@ -1,5 +1,7 @@
 #include "athanor/corpus/passes/work_folder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
