@@ -14,6 +14,7 @@
 #include "athanor/documents/byte_source.h"
 #include "support/fault_env.h"
 #include "support/temporary_folder.h"
+#include "support/tiers.h"
 
 namespace athanor::tests::corpus_build_test {
 namespace {
@@ -147,6 +148,8 @@ TEST_F(CorpusBuild, TheSameBytesForAnyNumberOfWorkers) {
 
 // The build is cut off at every call that changes a file, and begun again.
 TEST_F(CorpusBuild, GoesOnAfterAFailureOfAnyCall) {
+  LEAVE_OUT_UNDER(any_sanitizer,
+                  "hundreds of builds take minutes; each build of the other tests is looked at");
   FaultEnv whole(int64_t{1} << 40);  // counts
   build_corpus(whole, config(settings()));
   const auto expected = result();

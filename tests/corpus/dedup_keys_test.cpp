@@ -96,6 +96,7 @@ TEST(DedupKeysTest, FieldsCoverTheOptions) {
     const Slot slot = field.slot(options);
     if (auto* const* text = std::get_if<std::string*>(&slot)) **text = "changed";
     if (auto* const* number = std::get_if<int64_t*>(&slot)) **number = 77;
+    if (auto* const* paths = std::get_if<std::vector<std::string>*>(&slot)) **paths = {"changed"};
   }
   EXPECT_EQ(options.method, "changed");
   EXPECT_EQ(options.of, "changed");
@@ -104,7 +105,8 @@ TEST(DedupKeysTest, FieldsCoverTheOptions) {
        {options.buckets, options.hashes_per_bucket, options.ngram, options.seed, options.sentences,
         options.min_length, options.min_words, options.min_sentences})
     EXPECT_EQ(number, 77);
-  EXPECT_EQ(dedup_fields().size(), 11U);
+  EXPECT_EQ(options.against, std::vector<std::string>{"changed"});
+  EXPECT_EQ(dedup_fields().size(), 12U);
 }
 
 // One method in several threads gives what it gives in one.
