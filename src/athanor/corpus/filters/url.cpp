@@ -22,7 +22,7 @@ bool letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-std::string without(std::string text, std::string_view prefix) {
+std::string without(const std::string& text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 

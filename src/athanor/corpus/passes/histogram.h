@@ -8,6 +8,7 @@
 // A bin is a sixteenth of a power of two; values that are not finite are counted apart. Thread rule: plain data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>

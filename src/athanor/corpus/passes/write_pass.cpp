@@ -145,7 +145,7 @@ void publish(Env& env, const CorpusConfig& config, const std::vector<Shard>& sha
 std::vector<Shard> write_shards(Env& env, const CorpusConfig& config, const Parts& parts,
                                 const std::vector<Annotated>& segments, const Verdicts& verdicts,
                                 WorkFolder& work, const Progress& progress) {
-  const std::vector<Shard> shards = plan_shards(config, parts, verdicts);
+  std::vector<Shard> shards = plan_shards(config, parts, verdicts);
   std::vector<std::string> key = {kWriteVersion, segments.back().key, std::to_string(config.shard_size)};
   for (const StageConfig& stage : config.stages)
     for (const Rule& rule : stage.rules)
