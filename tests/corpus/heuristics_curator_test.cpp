@@ -1,4 +1,9 @@
 #include "athanor/corpus/heuristics/urls.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
 #include "corpus/heuristics_probe.h"
 
 namespace athanor::tests::heuristics_curator_test {
@@ -145,10 +150,10 @@ TEST(Curator, RepeatedGrams) {
   for (const auto& [n, most, length] :
        std::vector<std::tuple<size_t, double, size_t>>{{8, 0.12, 150}, {9, 0.11, 200}, {10, 0.10, 200}}) {
     const std::string rule = "curator.duplicate_" + std::to_string(n) + "_grams";
-    const auto size = static_cast<size_t>(most * static_cast<double>(length) + 0.5);  // of the gram
+    const auto size = static_cast<size_t>(std::lround(most * static_cast<double>(length)));  // of the gram
     std::string gram = std::string(size - 2 * (n - 1), 'q');
     for (size_t i = 1; i < n; ++i) gram += std::string(" ") + static_cast<char>('a' + i);
-    const std::string head = gram + " " + gram + " ";
+    const std::string head = fmt::format("{0} {0} ", gram);
     const auto text = [&](size_t all) { return head + std::string(all - head.size(), 'z'); };
     const auto chars = static_cast<double>(size);
     expect_cases("curator",

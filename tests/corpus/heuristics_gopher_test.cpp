@@ -1,5 +1,7 @@
 #include "corpus/heuristics_probe.h"
 
+#include <fmt/core.h>
+
 namespace athanor::tests::heuristics_gopher_test {
 namespace {
 
@@ -154,7 +156,7 @@ TEST(GopherRepetition, RepeatedGrams) {
     const auto& [words, most] = grams[i];
     const std::string rule = "gopher.duplicate_" + std::to_string(i + 5) + "_grams";
     const double chars = 15 - static_cast<double>(i);
-    const std::string head = words + " " + words + " ";
+    const std::string head = fmt::format("{0} {0} ", words);
     const auto text = [&](size_t length) { return head + std::string(length - head.size(), 'z'); };
     expect_cases("gopher", {{rule.c_str(), text(101), chars / 101, true},
                             {rule.c_str(), text(100), most, true},

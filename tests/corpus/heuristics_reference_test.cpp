@@ -1,4 +1,5 @@
 // The rules of gopher and fineweb against a straightforward version of them: strings, maps, no view and no hashes.
+#include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <map>

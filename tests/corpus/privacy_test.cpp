@@ -1,6 +1,8 @@
 // Personal data is found, its look-alikes are not, and the rest of a text stays.
 #include "athanor/corpus/privacy/privacy.h"
 
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +19,6 @@ using corpus::privacy::all_item_kinds;
 using corpus::privacy::Item;
 using corpus::privacy::item_kind_name;
 using corpus::privacy::ItemFinder;
-using corpus::privacy::ItemKind;
 
 // "kind:text" of each item found.
 std::vector<std::string> found_in(const std::string& text, bool private_addresses = false) {
@@ -100,9 +101,8 @@ class Maker {
                : "2400:cb00:1:2:3:" + letters("123456789abcdef", 2) + ":5:" + letters("123456789abcdef", 4);
   }
   std::string id_card() {
-    const std::string body = one({"110101", "440305", "310115", "510104"}) +
-                             std::to_string(number(1940, 2015)) + one({"0115", "0731", "1130", "1209"}) +
-                             digits(3);
+    std::string body = one({"110101", "440305", "310115", "510104"}) + std::to_string(number(1940, 2015)) +
+                       one({"0115", "0731", "1130", "1209"}) + digits(3);
     // The check place brings sum(2^(17 - i) * digit i) to 1 modulo 11.
     int64_t sum = 0;
     for (size_t i = 0; i < 17; ++i) sum += (body[i] - '0') * (int64_t{1} << (17 - i));
@@ -118,9 +118,9 @@ class Maker {
     const std::vector<Shape> shapes = {{"4", 16},    {"52", 16},   {"37", 15},  {"622202", 19},
                                        {"6217", 16}, {"3530", 16}, {"6011", 16}};
     const Shape& shape = shapes[static_cast<size_t>(number(0, 6))];
-    const std::string body = shape.head + digits(static_cast<int>(shape.length - shape.head.size()) - 1);
+    std::string body = shape.head + digits(static_cast<int>(shape.length - shape.head.size()) - 1);
     for (char check = '0'; check <= '9'; ++check) {
-      const std::string card = body + check;
+      std::string card = body + check;
       int sum = 0;
       for (size_t i = 0; i < card.size(); ++i) {
         const int digit = card[card.size() - 1 - i] - '0';
@@ -143,7 +143,7 @@ class Maker {
       numbers += c >= 'A' ? std::to_string(c - 'A' + 10) : std::string(1, c);
     int remainder = 0;
     for (const char c : numbers) remainder = (remainder * 10 + c - '0') % 97;
-    const std::string whole =
+    std::string whole =
         country +
         (98 - remainder < 10 ? "0" + std::to_string(98 - remainder) : std::to_string(98 - remainder)) +
         account;
@@ -233,10 +233,10 @@ TEST(PrivacyItems, TwoThousandPlantedAreFound) {
   for (int i = 0; i < 2000; ++i) {
     const auto& [kind, make] = kinds[static_cast<size_t>(i) % kinds.size()];
     const std::string item = make(), text = maker.around(item);
-    if (found_in(text) == Found{kind + ":" + item})
+    if (found_in(text) == Found{fmt::format("{}:{}", kind, item)})
       ++found;
     else
-      missed += kind + " " + item + " | " + text + "\n";
+      missed += fmt::format("{} {} | {}\n", kind, item, text);
   }
   EXPECT_GE(found, 1960) << missed;
   RecordProperty("found", found);
@@ -248,7 +248,7 @@ TEST(PrivacyItems, OfTwoThousandLookAlikesHardlyAnyIsTaken) {
   std::string wrong;
   for (int i = 0; i < 2000; ++i) {
     const std::string text = maker.around(maker.look_alike());
-    for (const std::string& item : found_in(text)) wrong += item + " | " + text + "\n";
+    for (const std::string& item : found_in(text)) wrong += fmt::format("{} | {}\n", item, text);
     taken += found_in(text).empty() ? 0 : 1;
   }
   EXPECT_LE(taken, 20) << wrong;

@@ -1,5 +1,6 @@
 #include "athanor/documents/csv_documents.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <rapidcheck.h>
 
@@ -82,7 +83,7 @@ TEST_F(CsvDocumentsTest, BrokenRowsAreSkippedAndNamed) {
            {"\"" + std::string(300, 'x') + "\",1", "too long"},
            {"\"" + std::string(300, ',') + "\n\"\"\n\",1", "too long"}}) {
     options_.max_document_bytes = 200;
-    EXPECT_THAT(csv(header + bad + end), ElementsAre("one", "two")) << bad;
+    EXPECT_THAT(csv(fmt::format("{}{}{}", header, bad, end)), ElementsAre("one", "two")) << bad;
     EXPECT_THAT(refused_, ElementsAre("3:" + kind)) << bad;
     EXPECT_THAT(records_, ElementsAre(0, 2));
     EXPECT_THAT(failure(path("a.csv")),

@@ -121,9 +121,10 @@ TEST_F(RefusedTest, PartsOfPlainText) {
   EXPECT_EQ(report_.empty, 1);
   EXPECT_THAT(details_[0], HasSubstr("at byte 19 (line 3)"));
   for (const char* tail : {"", "x"}) {  // of any length: it is no UTF-16
-    EXPECT_EQ(
-        read(write("a.txt", "one" + separator + std::string("c\0", 2) + separator + "two" + tail)).size(),
-        2u);
+    EXPECT_EQ(read(write("a.txt",
+                         ("one" + separator).append("c\0", 2).append(separator).append("two").append(tail)))
+                  .size(),
+              2u);
     EXPECT_THAT(refused_, ElementsAre("3:NUL byte"));
   }
   EXPECT_EQ(failure(write("b.txt", "b\xE9")),
@@ -137,7 +138,7 @@ TEST_F(RefusedTest, APartThatIsTooLongEndsAtItsSeparator) {
     for (const std::string& piece : {std::string("x"), std::string("xy\n"), std::string("<|endoftext|> ")}) {
       std::string text = "one" + separator;
       while (text.size() < size + 18) text += piece;
-      text += separator + "two" + separator;
+      text.append(separator).append("two").append(separator);
       EXPECT_THAT(read(write("a.txt", text)), ElementsAre("one\n", "two\n"));
       EXPECT_THAT(refused_, ElementsAre("3:too long"));
     }

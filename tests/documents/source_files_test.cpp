@@ -13,7 +13,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // Whether a pattern of one component matches a name.
 bool matches(const std::string& pattern, const std::string& name) {

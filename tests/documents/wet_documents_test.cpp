@@ -77,7 +77,7 @@ TEST_F(WetDocumentsTest, BrokenRecordsAreSkippedAndNamed) {
            {text(std::string("a\0b", 3)), "NUL byte"},
            {text(std::string(2000, '\n')), "too long"}}) {
     options_.max_document_bytes = 1000;
-    EXPECT_THAT(wet(text("one") + bad + end), ElementsAre("one", "two")) << bad.substr(0, 99);
+    EXPECT_THAT(wet(text("one").append(bad).append(end)), ElementsAre("one", "two")) << bad.substr(0, 99);
     EXPECT_THAT(refused_, ElementsAre("11:" + kind)) << bad.substr(0, 99);
     EXPECT_THAT(failure(path("a.wet")), AllOf(HasSubstr("a.wet"), HasSubstr("line 11"))) << bad.substr(0, 99);
   }

@@ -59,14 +59,16 @@ class JsonReader {
     bool on_object = false;  // a fault was skipped, up to an object
     if (next() == '[')
       buffer_.consume(1, 0);
-    else if (!(on_object = skip_fault(fmt::format("got {}, expected the '[' of an array", shown()))))
+    else if (skip_fault(fmt::format("got {}, expected the '[' of an array", shown())))
+      on_object = true;
+    else
       return;
     for (bool first = true; on_object || next() != ']'; first = false) {
       if (!first && !on_object) {
         if (next() == ',')
           buffer_.consume(1, 0);
-        else if (!(on_object = skip_fault(
-                       fmt::format("got {}, expected ',' or ']' behind an object of the array", shown()))))
+        else if (!skip_fault(
+                     fmt::format("got {}, expected ',' or ']' behind an object of the array", shown())))
           return;
       }
       if (!take_object()) return;

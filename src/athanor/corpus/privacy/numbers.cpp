@@ -179,12 +179,10 @@ bool match_phone_at(std::string_view text, size_t begin, size_t at, const Number
 void match_phones(std::string_view text, size_t at, const NumberPatterns& patterns,
                   std::vector<Item>& items) {
   size_t begin = at;
-  if (byte_before(text, at) == '(')
+  if (byte_before(text, at) == '(' || byte_before(text, at) == '+')
     begin = at - 1;
   else if (text.substr(0, at).ends_with("（"))
     begin = at - 3;
-  else if (byte_before(text, at) == '+')
-    begin = at - 1;
   const bool found = match_phone_at(text, begin, at, patterns, items);
   // The bracket may be around the number and not of it: "(0755-54333075)".
   if (!found && begin != at && text[begin] != '+') match_phone_at(text, at, at, patterns, items);
