@@ -129,6 +129,7 @@ Groups group_keys(Env& env, const CorpusConfig& config, size_t stage, const Part
   const std::string key = key_of(stamps);
   std::vector<std::string> files;
   if (!earlier.empty()) files = earlier_keys(env, config, config.stages[stage], earlier, key, work, progress);
+  const size_t num_earlier = files.size();
   for (const Part& part : parts.parts) files.push_back(annotated.keys(part, stage));
   const PassFolder folder = work.pass("groups", key);
   Groups groups{.stage = stage, .key = key};
@@ -138,17 +139,17 @@ Groups group_keys(Env& env, const CorpusConfig& config, size_t stage, const Part
     groups.files.push_back(folder.file(name(range)));
     if (!folder.has(name(range))) left.push_back(range);
   }
-  PassProgress state{.what = "comparing", .total_bytes = files.size() * left.size()};
+  PassProgress state{.what = "comparing", .total_bytes = parts.text_bytes * left.size()};
   run_tasks(
       num_workers(config), static_cast<int64_t>(left.size()),
       [&](int64_t task, const WorkDone& done) {
         const int64_t range = left[static_cast<size_t>(task)];
         RecordSorter sorter(env, folder.file(fmt::format("sort-{}", range)), worker_bytes(config) / 2);
-        for (const std::string& file : files) {
-          for_each_record(env, file, [&](const KeyRecord& record) {
+        for (size_t i = 0; i < files.size(); ++i) {
+          for_each_record(env, files[i], [&](const KeyRecord& record) {
             if (static_cast<int64_t>(record.key.high >> 61) == range) sorter.add(record);
           });
-          done(1);
+          if (i >= num_earlier) done(parts.parts[i - num_earlier].text_bytes);
         }
         ZstdOutput out(env, groups.files[static_cast<size_t>(range)]);
         GroupWriter writer(out);

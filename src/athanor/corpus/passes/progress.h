@@ -11,8 +11,8 @@
 namespace athanor::corpus::passes {
 
 struct PassProgress {
-  std::string what;         // "reading", "annotating", "comparing", "writing"
-  uint64_t done_bytes = 0;  // of text; of files of keys their number, while they are compared
+  std::string what;         // "reading", "annotating", "earlier corpus", "comparing", "writing"
+  uint64_t done_bytes = 0;  // of files while they are read, else of text
   uint64_t total_bytes = 0;
 };
 using Progress = std::function<void(const PassProgress&)>;
