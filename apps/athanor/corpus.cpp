@@ -50,8 +50,7 @@ struct CorpusCommand {
     if (json) return print(text);
     for (const std::string& line : corpus::funnel_lines(report)) print(line + "\n");
     for (const auto& [reason_refused, refused] : report.refused)
-      print_warnings(
-          {fmt::format("{} records are no documents: {}", with_commas(refused.count), reason_refused)});
+      print_warnings({fmt::format("no document: {} ({}x)", reason_refused, with_commas(refused.count))});
     print(fmt::format("{}: {} of {} kept, {} documents; report: {}/report.html\n", config.folder(),
                       human_bytes(static_cast<double>(report.kept.bytes)),
                       human_bytes(static_cast<double>(report.input.bytes)),

@@ -19,6 +19,7 @@
 namespace athanor::tests::corpus_build_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -300,6 +301,8 @@ TEST_F(CorpusBuild, RefusesWhatItCannotDo) {
               HasSubstr("second score"));
   EXPECT_THAT(failure(settings("[[stage]]\nkind = \"heuristics\"\npreset = \"gopher\"\nchannels = [\"zh\"]")),
               "none");
+  EXPECT_THAT(failure(settings("[[stage]]\nkind = \"language\"\nkeep = [\"xx\"]")),
+              AllOf(HasSubstr("corpus.toml:"), HasSubstr("language.keep")));
   EXPECT_THAT(failure("[corpsu]\n"), HasSubstr("did you mean 'corpus'"));
   EXPECT_THAT(failure("[corpus\n"), HasSubstr("corpus.toml:1"));
 }

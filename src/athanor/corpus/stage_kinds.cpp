@@ -54,7 +54,11 @@ StageKind stage_of(std::string name, std::string note, const std::vector<Field<O
                           StageConfig& config) {
             Options options;
             read_options(folder, table, fields, source, options, config);
-            config.stage = make(options);
+            try {
+              config.stage = make(options);
+            } catch (const ConfigError& error) {  // it knows no file
+              throw ConfigError(line_of(source, table) + ": " + error.what(), error.hint());
+            }
           }};
 }
 
