@@ -247,10 +247,14 @@ TEST_F(Launch, KilledAtAnyFileOperationOfAnyRank) {
     }
 }
 
+// Without a warm-up, which has something to say where the machine is busy.
 TEST_F(Launch, WhatIsWrongWithTheConfigIsSaidOnce) {
-  expect_refused(place.run(launch_arguments(3, "t", {"train.stepz=5"})), 2, {"train.stepz", "steps"});
-  expect_refused(place.run(launch_arguments(6, "t")), 2, {"6 ranks", "5 micro-batches"});
-  expect_refused(place.run(launch_arguments(2, "t", {"parallel.dp=3"})), 2, {"parallel.dp", "3", "2"});
+  const auto refused = [&](int ranks, const std::string& set, const std::vector<std::string>& pieces) {
+    expect_refused(place.run(launch_arguments(ranks, "t", {"launch.warm_up=off", set})), 2, pieces);
+  };
+  refused(3, "train.stepz=5", {"train.stepz", "steps"});
+  refused(6, "train.steps=5", {"6 ranks", "5 micro-batches"});
+  refused(2, "parallel.dp=3", {"parallel.dp", "3", "2"});
   EXPECT_TRUE(nothing_left_running());
   EXPECT_FALSE(place.exists("runs/t/metrics.jsonl"));
 }

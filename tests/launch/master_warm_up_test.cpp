@@ -16,6 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 MasterOptions warmed(int ranks, int max_restarts = 10) {
   MasterOptions options = Play::elastic(ranks, max_restarts);
@@ -114,6 +115,16 @@ TEST(MasterWarmUp, AMomentOfABusyMachineBlamesNobody) {
   EXPECT_THAT(play.said, IsEmpty());
   EXPECT_THAT(play.told("measured"),
               ElementsAre("matrix products 41 to 60 GFLOP/s, memory 10 to 10 GB/s, disk 200 to 200 MB/s"));
+}
+
+// Six ranks on two processors: who shares the memory with another gets half of it, and that may be the same one each time.
+TEST(MasterWarmUp, ARankIsHeldAgainstTheWorstOfTheOthers) {
+  Warmed play(4);
+  for (const int worker : {0, 1, 2, 3}) play.answers(worker, 60, worker == 1 ? 12 : 24);
+  EXPECT_THAT(play.wanted(), Not(IsEmpty()));
+  for (const int worker : {0, 1, 2, 3}) play.answers(worker, 60, worker < 3 ? 12 : 24);
+  EXPECT_THAT(play.wanted(), ElementsAre("meet 0: 0 1 2 3"));
+  EXPECT_THAT(play.said, IsEmpty());
 }
 
 TEST(MasterWarmUp, ASlowMemoryIsNamedToo) {

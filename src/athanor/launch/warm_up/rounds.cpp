@@ -12,15 +12,23 @@
 namespace athanor::launch::warm_up {
 namespace {
 
+using Figure = double control::WarmedUp::*;
+
 // What ranks are compared by.
 struct Compared {
-  double control::WarmedUp::*figure;
+  Figure figure;
   const char* does;
   const char* unit;
 };
 constexpr std::array<Compared, 2> kCompared = {
     {{&control::WarmedUp::matrix_gflop_per_s, "multiplies matrices", "GFLOP/s"},
      {&control::WarmedUp::memory_gb_per_s, "copies memory", "GB/s"}}};
+
+std::vector<double> of_all(const std::vector<control::WarmedUp>& ranks, Figure figure) {
+  std::vector<double> values;
+  for (const control::WarmedUp& one : ranks) values.push_back(one.*figure);
+  return values;
+}
 
 // "31 to 64 GFLOP/s"; "": nobody has measured it.
 std::string range_of(const char* what, std::vector<double> values, const char* unit) {
@@ -53,8 +61,12 @@ Rounds::Next Rounds::next(const std::vector<int>& workers, int64_t now_ns) {
     for (size_t rank = 0; rank < workers.size(); ++rank)
       if (const auto found = taken_.find(workers[rank]); found != taken_.end())
         for (const Figure figure : {&control::WarmedUp::matrix_gflop_per_s,
-                                    &control::WarmedUp::memory_gb_per_s, &control::WarmedUp::disk_mb_per_s})
-          best_[rank].*figure = std::max(best_[rank].*figure, found->second.*figure);
+                                    &control::WarmedUp::memory_gb_per_s, &control::WarmedUp::disk_mb_per_s}) {
+          const double measured = found->second.*figure;
+          double& worst = worst_[rank].*figure;
+          best_[rank].*figure = std::max(best_[rank].*figure, measured);
+          worst = worst < 0 ? measured : std::min(worst, measured);
+        }
     std::vector<Finding> slow = is_late ? std::vector<Finding>() : slow_ranks();
     if (slow.empty() || num_whole_ >= kMostRounds) {
       conclude(std::move(slow));
@@ -64,6 +76,7 @@ Rounds::Next Rounds::next(const std::vector<int>& workers, int64_t now_ns) {
     if (number_ < 0) began_ns_ = now_ns;
     workers_ = workers;
     best_.assign(workers.size(), {});
+    worst_.assign(workers.size(), {});
     num_whole_ = 0;
   }
   taken_.clear();
@@ -84,20 +97,15 @@ void Rounds::look_for_refusal() {
   if (others > 0) refusal_ += fmt::format(" (and so {} other rank{})", others, others == 1 ? "" : "s");
 }
 
-std::vector<double> Rounds::of_all(Figure figure) const {
-  std::vector<double> values;
-  for (const control::WarmedUp& one : best_) values.push_back(one.*figure);
-  return values;
-}
-
 std::vector<Finding> Rounds::slow_ranks() const {
   std::vector<Finding> slow;
   for (const Compared& compared : kCompared) {
-    const std::vector<double> values = of_all(compared.figure);
+    const std::vector<double> values = of_all(best_, compared.figure);
+    const std::vector<double> worst = of_all(worst_, compared.figure);
     for (size_t rank = 0; rank < values.size(); ++rank) {
       std::vector<double> others;
       for (size_t other = 0; other < values.size(); ++other)
-        if (other != rank && values[other] > 0) others.push_back(values[other]);
+        if (other != rank && worst[other] > 0) others.push_back(worst[other]);
       if (others.empty() || values[rank] <= 0) continue;
       const double usual = median(std::move(others));
       if (values[rank] * kSlowFactor >= usual) continue;
@@ -135,9 +143,9 @@ void Rounds::conclude(std::vector<Finding> slow) {
   findings_.insert(findings_.end(), slow.begin(), slow.end());
   std::vector<std::string> ranges;
   for (std::string range :
-       {range_of("matrix products", of_all(&control::WarmedUp::matrix_gflop_per_s), "GFLOP/s"),
-        range_of("memory", of_all(&control::WarmedUp::memory_gb_per_s), "GB/s"),
-        range_of("disk", of_all(&control::WarmedUp::disk_mb_per_s), "MB/s")})
+       {range_of("matrix products", of_all(best_, &control::WarmedUp::matrix_gflop_per_s), "GFLOP/s"),
+        range_of("memory", of_all(best_, &control::WarmedUp::memory_gb_per_s), "GB/s"),
+        range_of("disk", of_all(best_, &control::WarmedUp::disk_mb_per_s), "MB/s")})
     if (!range.empty()) ranges.push_back(std::move(range));
   if (!ranges.empty())
     findings_.push_back({.sentence = fmt::format("{}", fmt::join(ranges, ", ")), .is_news = false});

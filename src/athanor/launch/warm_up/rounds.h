@@ -8,8 +8,8 @@
 //   if (rounds.next({0, 1}, now) == Rounds::Next::over) for (const Finding& found : rounds.take_findings()) tell(found);
 //
 // - A rank is slow if it multiplies matrices, or copies memory, at less than 1 / kSlowFactor of the median of the others. Before
-//   it is named all are measured again, kMostRounds times in all, and of each rank the best counts: a machine that is busy for a
-//   moment blames nobody.
+//   it is named all are measured again, kMostRounds times in all; its best is then held against the worst of each other: a
+//   machine that is busy for a moment, or has fewer processors than ranks, blames nobody.
 // - Where another process takes the place of one meanwhile, that round is of no use, and all are measured again.
 // - Who has not answered after limit_ns is named, and the job goes on without what was measured. Who cannot write ends the job.
 //
@@ -60,8 +60,6 @@ class Rounds {
   double seconds(int64_t now_ns) const { return static_cast<double>(now_ns - began_ns_) * 1e-9; }
 
  private:
-  using Figure = double control::WarmedUp::*;
-  std::vector<double> of_all(Figure figure) const;
   void look_for_refusal();
   std::vector<Finding> slow_ranks() const;
   void conclude(std::vector<Finding> slow);
@@ -74,6 +72,7 @@ class Rounds {
   std::vector<int> workers_;                // by rank
   std::map<int, control::WarmedUp> taken_;  // of the newest round, by worker
   std::vector<control::WarmedUp> best_;     // by rank, of all rounds of these workers
+  std::vector<control::WarmedUp> worst_;    // the same
   std::vector<Finding> findings_;
   std::string refusal_, hint_;
 };
