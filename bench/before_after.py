@@ -6,8 +6,9 @@
 BEFORE and AFTER are two `athanor` programs. Each pair runs both, in an order that alternates; a work's ratio is speed after over
 speed before. Printed are the geometric mean of the ratios, its 95 % interval (Student's t on logarithms) and the width of that
 interval, one line a work and one JSON line with every pair for bench/results. Works: bf16 and f32 (steps of gpt2-124m, 4 x 256),
-tinyshakespeare (bench/tinyshakespeare.toml, 300 steps on one thread), ranks (the same on two ranks). tinyshakespeare and ranks
-train on the text that --text names, else on tinyshakespeare.txt in the folder ATHANOR_TEST_DATA. --config-before names the
+tinyshakespeare (bench/tinyshakespeare.toml, 300 steps on one thread), ranks and ranks4 (the same on two and four ranks), start
+(starts in a second: from the process to the end of a run of one step, its checkpoint included), start-ranks (the same on two
+ranks). All but bf16 and f32 train on the text that --text names, else on tinyshakespeare.txt in the folder ATHANOR_TEST_DATA. --config-before names the
 config of the first program where its keys have other names. --snapshots OFF SLOTS gives each of the two its snapshot.mode,
 so that BEFORE and AFTER may be one program; "-" gives none, for a program that has no such setting.
 """
@@ -18,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from statistics import mean, median, stdev
 
@@ -41,7 +43,7 @@ def bench_step(dtype, steps):
 
 
 def tinyshakespeare(ranks, steps):
-    """Steps in a second, the median of this process."""
+    """Steps in a second, the median of this process; with one step, processes in a second."""
     def speed(program, setting, snapshot):
         config, tokens = setting["config"][program], 12 * 64
         micro = "micro_batch_size" if "micro_batch_size" in Path(config).read_text() else "micro_batch"
@@ -53,12 +55,15 @@ def tinyshakespeare(ranks, steps):
                 run_words += ["--set", key]
             run_words += ["--set", f"snapshot.mode={snapshot}"] if snapshot else []
             words = [program] + (["launch", "-n", ranks, "--json", "--"] if ranks > 1 else []) + run_words
-            return run(words, folder)["tokens_per_second"] / tokens
+            before = time.monotonic()
+            tokens_per_second = run(words, folder)["tokens_per_second"]
+            return 1.0 / (time.monotonic() - before) if steps == 1 else tokens_per_second / tokens
     return speed
 
 
 WORKS = {"bf16": bench_step("bf16", 6), "f32": bench_step("f32", 6), "tinyshakespeare": tinyshakespeare(1, 300),
-         "ranks": tinyshakespeare(2, 300)}
+         "ranks": tinyshakespeare(2, 300), "ranks4": tinyshakespeare(4, 300), "start": tinyshakespeare(1, 1),
+         "start-ranks": tinyshakespeare(2, 1)}
 
 
 def interval(ratios):
@@ -90,7 +95,7 @@ def main():
         text = args.text or os.path.join(os.environ.get("ATHANOR_TEST_DATA", ""), "tinyshakespeare.txt")
         setting = {"text": os.path.realpath(text), "tokenizer": os.path.join(folder, "char.json"),
                    "config": {args.after: config, args.before: args.config_before or config}}
-        if any("shakespeare" in name or name == "ranks" for name in args.works):
+        if any(name not in ("bf16", "f32") for name in args.works):
             if not os.path.exists(setting["text"]):
                 sys.exit(f"before_after: no text at {setting['text']}: --text or ATHANOR_TEST_DATA names it")
             subprocess.run([args.after, "tokenizer", "train", "--type", "char", "--output", setting["tokenizer"],

@@ -9,7 +9,9 @@
 #include <set>
 #include <string>
 
+#include "athanor/base/cpu.h"
 #include "athanor/corpus/dedup/key_methods.h"
+#include "athanor/corpus/dedup/minhash_rows.h"
 #include "athanor/corpus/dedup/random_state.h"
 #include "athanor/corpus/dedup/sha1.h"
 
@@ -123,6 +125,36 @@ TEST(MinHashTest, RemaindersAtTheEdges) {
     }
   }
   EXPECT_EQ(looked_at, 10);
+}
+
+// With a = 1 and b = 0 an image is its x mod 2^61 - 1: those around the multiples are tried one by one.
+TEST(MinHashTest, EveryInstructionSetTakesTheSameRemainders) {
+  std::vector<const MinHashRows*> tables = {&generic_minhash_rows};
+  if (best_isa() >= Isa::avx2) tables.push_back(&avx2_minhash_rows);
+  if (best_isa() >= Isa::avx512) tables.push_back(&avx512_minhash_rows);
+  Hashes edges;
+  for (uint64_t multiple = 0; multiple <= 8; ++multiple)
+    for (uint64_t near = 0; near < 10; ++near) edges.push_back(multiple * kMersenne61 + near - 5);
+  std::mt19937_64 random(5);
+  for (const MinHashRows* rows : tables) {
+    for (const uint64_t edge : edges) {
+      const uint64_t a = 1, b = 0;
+      const Hashes same(kMinHashLanes, edge);
+      uint64_t least = UINT64_MAX;
+      rows->least_images(&a, &b, 1, same.data(), same.size(), &least);
+      EXPECT_EQ(least, edge % kMersenne61) << edge;
+    }
+    for (const size_t num_hashes : {1, 2, 3, 112})
+      for (const size_t count : {8, 16, 512}) {
+        Hashes a(num_hashes), b(num_hashes), x(count), least(num_hashes, kMersenne61 / 64), expected = least;
+        for (Hashes* values : {&a, &b, &x})
+          for (uint64_t& value : *values) value = random();
+        for (size_t i = 0; i < num_hashes; ++i)
+          for (const uint64_t each : x) expected[i] = std::min(expected[i], plain_hash(a[i], b[i], each));
+        rows->least_images(a.data(), b.data(), num_hashes, x.data(), count, least.data());
+        EXPECT_EQ(least, expected) << num_hashes << " hashes of " << count;
+      }
+  }
 }
 
 TEST(MinHashTest, Sha1OfAKnownText) {

@@ -156,6 +156,15 @@ TEST(LanguageTest, NamesTheLanguageOfAParagraph) {
   EXPECT_EQ(language_of("12 345 678 --- 9"), "und");
 }
 
+// A page of German prose that quotes more English than it has German, and an English one that quotes a German sentence.
+TEST(Language, EnglishThatIsQuotedGivesWay) {
+  const std::vector<std::string>& english = paragraphs().at("en");
+  const std::vector<std::string>& german = paragraphs().at("de");
+  EXPECT_EQ(language_of(english[0] + " " + english[1].substr(0, 100) + " " + german[0]), "de");
+  EXPECT_EQ(language_of(english[0] + " " + english[1] + " " + english[2] + " " + german[0].substr(0, 90)),
+            "en");
+}
+
 TEST(LanguageTest, AScoreIsThePartOfTheTextInThatLanguage) {
   const auto stage = make_language({.keep = {"de", "ru"}, .least = 0.5});
   ASSERT_EQ(stage->scores().size(), 3u);

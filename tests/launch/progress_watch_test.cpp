@@ -29,12 +29,12 @@ struct Watched {
   // Looks until something is found, and says when; -1: nothing in a minute.
   int64_t time_of_next(const std::string& states) {
     const int64_t start = now;
-    while (now - start < 60 * kSecond)
+    while (now - start < 15 * kSecond)
       if (!look(states).empty()) return now - start;
     return -1;
   }
   int64_t step = 0, now = 100 * kSecond;
-  ProgressWatch watch{{.kill_ns = 10 * kSecond}};
+  ProgressWatch watch{{.kill_ns = 5 * kSecond}};
 };
 
 TEST(ProgressWatch, NamesTheStoppedRankOnceWithinASecond) {
@@ -85,7 +85,7 @@ TEST(ProgressWatch, TooLongOnceAfterTheLimit) {
   job.steps(5, 10 * kMs);
   job.look("ST");
   job.look("ST");
-  EXPECT_EQ(job.time_of_next("ST"), 10 * kSecond - kLookNs);
+  EXPECT_EQ(job.time_of_next("ST"), 5 * kSecond - kLookNs);
   EXPECT_EQ(job.time_of_next("ST"), -1);
 }
 
@@ -93,9 +93,9 @@ TEST(ProgressWatch, TheLimitFollowsTheMedianStep) {
   Watched job;
   job.steps(9, 3 * kSecond);
   job.steps(1, 500 * kSecond);
-  EXPECT_EQ(job.watch.limit_ns(), 60 * kSecond);
+  EXPECT_EQ(job.watch.limit_ns(), 15 * kSecond);
   job.watch.formed();
-  EXPECT_EQ(job.watch.limit_ns(), 10 * kSecond);
+  EXPECT_EQ(job.watch.limit_ns(), 5 * kSecond);
 }
 
 TEST(ProgressWatch, TheSameStepOfOtherRanksIsNoStep) {
@@ -104,7 +104,7 @@ TEST(ProgressWatch, TheSameStepOfOtherRanksIsNoStep) {
     job.now += 3 * kSecond;
     for (int rank = 0; rank < 3; ++rank) job.watch.progress(step, job.now);
   }
-  EXPECT_EQ(job.watch.limit_ns(), 60 * kSecond);
+  EXPECT_EQ(job.watch.limit_ns(), 15 * kSecond);
 }
 
 TEST(ProgressWatch, ARankWhoseProcessEndedDoesNotRunAgain) {

@@ -22,6 +22,12 @@ namespace athanor::config {
 using Slot = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*, std::vector<double>*,
                           std::vector<int64_t>*, std::vector<std::string>*, std::vector<ChannelConfig>*>;
 
+// The slot of a member, for a row of fields: slot_of<&Options::least>.
+template <auto Member, typename Owner>
+Slot slot_of(Owner& owner) {
+  return &(owner.*Member);
+}
+
 // Limits of a number. long double holds every int64 and uint64 exactly.
 struct Range {
   long double low = -std::numeric_limits<long double>::infinity();

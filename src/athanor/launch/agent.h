@@ -73,8 +73,8 @@ struct LaunchOptions {
   std::function<std::string(const std::string& setting)> refuse_setting = [](const std::string&) {
     return std::string("the launcher could not read the settings of the run");
   };
-  int64_t grace_ms = 5'000;     // for ranks that have to end, or to come back from a world that broke
-  int64_t stopped_ms = 10'000;  // a rank that is stopped so long, or 20 median steps, is killed
+  int64_t grace_ms = 5'000;    // for ranks that have to end, or to come back from a world that broke
+  int64_t stopped_ms = 5'000;  // a rank that is stopped so long, or 5 median steps, is killed
   // For ranks to be measured before they meet (warm_up/rounds.h); 0: they are not.
   int64_t warm_up_ms = 10'000;
   HangAction hang = HangAction::warn;

@@ -18,11 +18,6 @@
 namespace athanor::corpus::classifier {
 namespace {
 
-template <auto Member>
-config::Slot classifier_slot(ClassifierOptions& options) {
-  return &(options.*Member);
-}
-
 size_t place_of_label(const std::string& label, const std::vector<std::string>& labels,
                       const std::string& model) {
   const auto at = std::find(labels.begin(), labels.end(), label);
@@ -123,37 +118,37 @@ const std::vector<config::Field<ClassifierOptions>>& classifier_fields() {
        "model",
        "file of athanor corpus train-classifier, or of fastText",
        "Train it on a thousand documents of each kind or more.",
-       classifier_slot<&O::model>,
+       config::slot_of<&O::model>,
        {.is_path = true, .required = true}},
       {"classifier",
        "label",
        "label whose probability is the score, without __label__",
        "good or bad for a model of ours.",
-       classifier_slot<&O::label>,
+       config::slot_of<&O::label>,
        {}},
       {"classifier",
        "keep",
        "threshold: what reaches least; pareto: by chance, more likely the higher the score",
        "pareto leaves some of what the classifier does not know.",
-       classifier_slot<&O::keep>,
+       config::slot_of<&O::keep>,
        {.choices = {"threshold", "pareto"}}},
       {"classifier",
        "least",
        "of threshold: probability that a document must have",
        "A report draws it into the histogram of the scores.",
-       classifier_slot<&O::least>,
+       config::slot_of<&O::least>,
        {.range = {0, 1}}},
       {"classifier",
        "alpha",
        "of pareto: a document of score s is kept with probability (2 - s)^-alpha",
        "3 keeps an eighth of what has score 0.",
-       classifier_slot<&O::alpha>,
+       config::slot_of<&O::alpha>,
        {.range = {.low = 0, .low_open = true}}},
       {"classifier",
        "seed",
        "of pareto: seed of the draws",
        "The same seed keeps the same documents.",
-       classifier_slot<&O::seed>,
+       config::slot_of<&O::seed>,
        {.range = {.low = 0}}},
   };
   return fields;

@@ -11,11 +11,6 @@
 namespace athanor::corpus::dedup {
 namespace {
 
-template <auto Member>
-config::Slot dedup_slot(DedupOptions& options) {
-  return &(options.*Member);
-}
-
 void check_choice(const config::Field<DedupOptions>& field, const std::string& value) {
   const std::vector<std::string>& choices = field.traits.choices;
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
@@ -42,46 +37,47 @@ const std::vector<config::Field<DedupOptions>>& dedup_fields() {
        "exact finds equal documents, minhash similar ones. paragraph and sentence cut what occurred before "
        "out of "
        "documents that stay; so does substring, whose texts have to fit into memory.",
-       dedup_slot<&O::method>, config::one_of({"exact", "minhash", "paragraph", "sentence", "substring"})},
+       config::slot_of<&O::method>,
+       config::one_of({"exact", "minhash", "paragraph", "sentence", "substring"})},
       {"dedup", "of", "of exact: whether the text or the key \"url\" of a document is compared",
-       "url keeps one capture of each page; a document without a URL is always kept.", dedup_slot<&O::of>,
-       config::one_of({"text", "url"})},
+       "url keeps one capture of each page; a document without a URL is always kept.",
+       config::slot_of<&O::of>, config::one_of({"text", "url"})},
       {"dedup", "buckets", "of minhash: signatures of a document, one of which has to be equal",
        "More buckets find less similar documents, at 32 bytes of scratch space each for every document.",
-       dedup_slot<&O::buckets>, config::within(1, kMost)},
+       config::slot_of<&O::buckets>, config::within(1, kMost)},
       {"dedup", "hashes_per_bucket", "of minhash: hashes in a signature",
        "More hashes ask for more similar documents: of those with similarity s, 1 - (1 - s^hashes)^buckets "
        "are "
        "found. The time grows with hashes x buckets.",
-       dedup_slot<&O::hashes_per_bucket>, config::within(1, kMost)},
+       config::slot_of<&O::hashes_per_bucket>, config::within(1, kMost)},
       {"dedup", "ngram", "of minhash: words in a row that are compared as one",
-       "Fewer words make documents of one subject look alike.", dedup_slot<&O::ngram>,
+       "Fewer words make documents of one subject look alike.", config::slot_of<&O::ngram>,
        config::within(1, kMost)},
       {"dedup", "seed", "of minhash: seed of the hash functions",
-       "Keep it: documents are only comparable under the same seed.", dedup_slot<&O::seed>,
+       "Keep it: documents are only comparable under the same seed.", config::slot_of<&O::seed>,
        config::within(0, 4294967295.0L)},
       {"dedup", "hash", "of minhash: hash of an n-gram: xxh64, sha1",
        "sha1 gives the signatures of datatrove's runs with SHA-1, such as FineWeb, at several times the "
        "time.",
-       dedup_slot<&O::hash>, config::one_of({"xxh64", "sha1"})},
+       config::slot_of<&O::hash>, config::one_of({"xxh64", "sha1"})},
       {"dedup", "sentences", "of sentence: sentences in a row that are compared as one",
-       "1 also cuts phrases that documents share by chance.", dedup_slot<&O::sentences>,
+       "1 also cuts phrases that documents share by chance.", config::slot_of<&O::sentences>,
        config::within(1, kMost)},
       {"dedup", "min_length",
        "bytes of a paragraph, or of a repeated substring, from which on it is cut; 0: 32 for paragraph, 200 "
        "for "
        "substring",
-       "Short lines are often the same by chance.", dedup_slot<&O::min_length>, config::at_least(0)},
+       "Short lines are often the same by chance.", config::slot_of<&O::min_length>, config::at_least(0)},
       {"dedup",
        "against",
        "files and folders of an earlier corpus, shards or any text: what it has, too, is a copy",
        "Not for substring. All of it is read and hashed again for each build that other settings make new.",
-       dedup_slot<&O::against>,
+       config::slot_of<&O::against>,
        {.is_path = true}},
       {"dedup", "min_words", "words that a document must have left to stay, if a part of it was cut",
-       "0 keeps what is left, however short.", dedup_slot<&O::min_words>, config::at_least(0)},
+       "0 keeps what is left, however short.", config::slot_of<&O::min_words>, config::at_least(0)},
       {"dedup", "min_sentences", "sentences that a document must have left to stay, if a part of it was cut",
-       "0 keeps what is left, however short.", dedup_slot<&O::min_sentences>, config::at_least(0)},
+       "0 keeps what is left, however short.", config::slot_of<&O::min_sentences>, config::at_least(0)},
   };
   return fields;
 }

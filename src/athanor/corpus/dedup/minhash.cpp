@@ -3,8 +3,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 
+#include "athanor/base/cpu.h"
 #include "athanor/corpus/dedup/key_methods.h"
+#include "athanor/corpus/dedup/minhash_rows.h"
 #include "athanor/corpus/dedup/random_state.h"
 #include "athanor/corpus/dedup/sha1.h"
 #include "athanor/corpus/dedup/words.h"
@@ -15,24 +18,9 @@ namespace {
 constexpr size_t kShingleBlock =
     512;  // 4 KiB: they stay in the first cache while all functions pass over them
 
-// value mod 2^61 - 1: 2^61 counts as 1.
-inline uint64_t mod_mersenne61(uint64_t value) {
-  const uint64_t folded = (value & kMersenne61) + (value >> 61);
-  return std::min(folded, folded - kMersenne61);  // the difference wraps to a large number if it is negative
-}
-
-// Four running minima: one alone would wait for itself.
-uint64_t least_image(uint64_t a, uint64_t b, const uint64_t* shingles, size_t count, uint64_t least) {
-  uint64_t least1 = least, least2 = least, least3 = least;
-  size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    least = std::min(least, mod_mersenne61(a * shingles[i] + b));
-    least1 = std::min(least1, mod_mersenne61(a * shingles[i + 1] + b));
-    least2 = std::min(least2, mod_mersenne61(a * shingles[i + 2] + b));
-    least3 = std::min(least3, mod_mersenne61(a * shingles[i + 3] + b));
-  }
-  for (; i < count; ++i) least = std::min(least, mod_mersenne61(a * shingles[i] + b));
-  return std::min(std::min(least, least1), std::min(least2, least3));
+const MinHashRows& best_rows() {
+  if (best_isa() >= Isa::avx512) return avx512_minhash_rows;
+  return best_isa() >= Isa::avx2 ? avx2_minhash_rows : generic_minhash_rows;
 }
 
 class MinHashKeys final : public KeyMethod {
@@ -85,10 +73,15 @@ std::vector<uint64_t> MinHash::signature_of(std::span<const uint64_t> shingles) 
   std::vector<uint64_t> least;
   if (shingles.empty()) return least;
   least.assign(a_.size(), ~uint64_t{0});
-  for (size_t from = 0; from < shingles.size(); from += kShingleBlock) {
-    const size_t count = std::min(kShingleBlock, shingles.size() - from);
-    for (size_t i = 0; i < least.size(); ++i)
-      least[i] = least_image(a_[i], b_[i], shingles.data() + from, count, least[i]);
+  const MinHashRows& rows = best_rows();
+  alignas(kMinHashLanes * sizeof(uint64_t)) std::array<uint64_t, kShingleBlock> block;
+  while (!shingles.empty()) {
+    const size_t count = std::min(kShingleBlock, shingles.size());
+    const auto end = std::copy_n(shingles.begin(), count, block.begin());
+    const size_t whole = (count + kMinHashLanes - 1) / kMinHashLanes * kMinHashLanes;
+    std::fill_n(end, whole - count, block[count - 1]);
+    rows.least_images(a_.data(), b_.data(), least.size(), block.data(), whole, least.data());
+    shingles = shingles.subspan(count);
   }
   return least;
 }

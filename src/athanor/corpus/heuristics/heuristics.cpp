@@ -76,7 +76,7 @@ const std::vector<config::Field<HeuristicsOptions>>& heuristics_fields() {
        "gopher and fineweb for web pages in English, c4 to clean them line by line, code for source files, "
        "zh for "
        "Chinese. Several: a stage for each.",
-       [](HeuristicsOptions& options) -> config::Slot { return &options.preset; },
+       config::slot_of<&HeuristicsOptions::preset>,
        {.choices = heuristics_presets()}},
   };
   return fields;

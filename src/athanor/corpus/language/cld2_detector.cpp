@@ -19,6 +19,10 @@ constexpr size_t kCld2PieceBytes = size_t{1} << 20;
 // CLD2 also calls an answer unreliable because a fifth of a long text is in no language, which its percents say already.
 constexpr int kShortTextBytes = 256;
 constexpr double kUnreliableShare = 0.5;
+// Texts of all languages quote English: commands, names, licences. One that has so much of another language for each byte of
+// English is written in that. CLD2 itself sums a page up likewise, with a fifth.
+constexpr const char* kQuoted = "en";
+constexpr double kOtherShare = 0.3;
 
 std::string modern_code(std::string_view code) {
   if (code == "iw") return "he";
@@ -143,7 +147,12 @@ std::string language_of(std::string_view text) {
   }
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto most = std::max_element(bytes.begin(), bytes.end(), less);
-  return most == bytes.end() || most->second <= 0.0 ? "und" : most->first;
+  if (most == bytes.end() || most->second <= 0.0) return "und";
+  if (most->first != kQuoted) return most->first;
+  const double english = most->second;
+  most->second = 0.0;
+  const auto other = std::max_element(bytes.begin(), bytes.end(), less);
+  return other->second >= kOtherShare * english ? other->first : kQuoted;
 }
 
 }  // namespace athanor::corpus::language

@@ -11,11 +11,6 @@
 namespace athanor::corpus::language {
 namespace {
 
-template <auto Member>
-config::Slot language_slot(LanguageOptions& options) {
-  return &(options.*Member);
-}
-
 std::string_view detectors_code(std::string_view code) {
   if (code == "iw") return "he";
   if (code == "jw") return "jv";
@@ -107,19 +102,19 @@ const std::vector<config::Field<LanguageOptions>>& language_fields() {
        "keep",
        "languages to keep, by ISO 639 codes",
        "zh is Chinese in either script, zh-Hant only the traditional one.",
-       language_slot<&O::keep>,
+       config::slot_of<&O::keep>,
        {.required = true}},
       {"language",
        "least",
        "share of the text that must be in these languages",
        "0.65 drops what is unclear; pages with code or quotations need less.",
-       language_slot<&O::least>,
+       config::slot_of<&O::least>,
        {.range = {0, 1}}},
       {"language",
        "model",
        "a fastText model of languages (lid.176.bin, .ftz); empty: CLD2, which is built in",
        "A model of a hundred megabytes is better on single sentences; CLD2 needs no file.",
-       language_slot<&O::model>,
+       config::slot_of<&O::model>,
        {.is_path = true}},
   };
   return fields;

@@ -34,7 +34,8 @@ struct LanguageOptions {
 std::unique_ptr<Stage> make_language(const LanguageOptions& options);
 const std::vector<config::Field<LanguageOptions>>& language_fields();
 
-// CLD2's code of the language with most of the text; "und" where it knows none.
+// CLD2's code of the language with most of the text; "und" where it knows none. Where that is English, but three tenths as much of the
+// text is in another language, it is the other one: texts of all languages quote English (commands, names, licences).
 std::string language_of(std::string_view text);
 
 }  // namespace athanor::corpus::language

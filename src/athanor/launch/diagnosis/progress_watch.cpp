@@ -7,7 +7,7 @@ namespace athanor::launch::diagnosis {
 namespace {
 
 constexpr int kLooksToTell = 2;  // a stop of a moment, as a tracer makes it, is none
-constexpr int64_t kMedianSteps = 20;
+constexpr int64_t kMedianSteps = 5;
 
 bool is_stopped(char state) {
   return state == 'T' || state == 't';

@@ -1,6 +1,6 @@
 // Finds ranks whose process is stopped: while no rank makes progress, their states in /proc say which one does not run.
 //
-//   ProgressWatch watch({.kill_ns = 10'000'000'000});
+//   ProgressWatch watch({.kill_ns = 5'000'000'000});
 //   watch.formed();                                  // a world: nothing is known of its steps
 //   watch.progress(/*step=*/4, now);                 // a rank has done it
 //   if (watch.wants_states(now))
@@ -8,7 +8,8 @@
 //
 // - States are wanted every kLookNs, and not before progress has been missing for so long: fast steps cost nothing.
 // - A rank that two looks in a row find stopped is told once, `began`; `ended` when it runs again; `too_long` once after
-//   max(kill_ns, 20 median steps). One that a debugger holds (t) is told, and is never too long.
+//   max(kill_ns, 5 median steps): the job goes on from memory half a second later, so that waiting longer for a SIGCONT
+//   costs more than it may save. One that a debugger holds (t) is told, and is never too long.
 // - Time in which nobody looked, because the one who looks was stopped itself, counts for nobody.
 //
 // Thread rule: one thread. No input/output, no clock.
@@ -28,7 +29,7 @@ constexpr int64_t kLookNs = 250'000'000;
 constexpr int64_t kMostBetweenLooksNs = 4 * kLookNs;  // else nobody looked
 
 struct ProgressWatchOptions {
-  int64_t kill_ns = 10'000'000'000;
+  int64_t kill_ns = 5'000'000'000;
 };
 
 struct SeenState {
