@@ -1,6 +1,10 @@
+#include <fstream>
+
+#include "athanor/base/error.h"
 #include "athanor/corpus/heuristics/comments.h"
 #include "athanor/corpus/heuristics/html_text.h"
 #include "corpus/heuristics_probe.h"
+#include "support/temporary_folder.h"
 
 namespace athanor::tests::heuristics_code_test {
 namespace {
@@ -50,6 +54,28 @@ TEST(CodeRules, CommentsOfOtherLanguages) {
     EXPECT_TRUE(std::isnan(probe("code", "# x", id).value("code.python_comments"))) << id;
   }
   EXPECT_TRUE(std::isnan(probe("code", "# x", "a.py").value("code.comments")));
+}
+
+// Of a tokenizer that knows a, b and ab.
+TEST(CodeRules, CharactersPerToken) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("ab.json")) << R"({"version": "1.0", "model": {"type": "BPE",
+      "vocab": {"a": 0, "b": 1, "ab": 2, "aab": 3}, "merges": ["a b", "a ab"]}})";
+  const HeuristicsOptions options{.preset = "code", .tokenizer = folder.path("ab.json")};
+  const auto stage = make_heuristics(options);
+  const auto looked_at = [&](const std::string& text) {
+    std::vector<double> values(stage->scores().size());
+    Document document{.text = text};
+    stage->annotate(document, values);
+    return std::pair{values.back(), !stage->rules().back().broken_by(values)};
+  };
+  EXPECT_EQ(stage->rules().back().name, "code.chars_per_token");
+  EXPECT_EQ(looked_at("ababbb"), std::pair(1.5, false));
+  EXPECT_EQ(looked_at("ababab"), std::pair(2.0, true));
+  EXPECT_EQ(looked_at("aabaab"), std::pair(3.0, true));
+  EXPECT_TRUE(std::isnan(looked_at("").first));
+  EXPECT_THROW(make_heuristics({.preset = "gopher", .tokenizer = folder.path("ab.json")}), ConfigError);
+  EXPECT_THROW(make_heuristics({.preset = "code", .tokenizer = folder.path("none.json")}), IoError);
 }
 
 TEST(CodeRules, CommentsAreFoundOutsideOfStrings) {
