@@ -6,9 +6,17 @@
 namespace athanor::corpus::dedup {
 namespace {
 
-// Eight numbers; where registers are shorter the compiler makes several of them.
-using Lanes = uint64_t __attribute__((vector_size(kMinHashLanes * sizeof(uint64_t))));
-using SignedLanes = int64_t __attribute__((vector_size(kMinHashLanes * sizeof(int64_t))));
+// A register of them: what is wider is spilled.
+#if defined(__AVX512F__)
+constexpr size_t kLanes = 8;
+#elif defined(__AVX2__)
+constexpr size_t kLanes = 4;
+#else
+constexpr size_t kLanes = 2;
+#endif
+static_assert(kMinHashLanes % kLanes == 0);
+using Lanes = uint64_t __attribute__((vector_size(kLanes * sizeof(uint64_t))));
+using SignedLanes = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
 
 constexpr int kModulusBits = 61;
 constexpr uint64_t kModulus = (uint64_t{1} << kModulusBits) - 1;
@@ -25,7 +33,7 @@ inline void take_least(SignedLanes& least, const Lanes& a, const Lanes& b, const
 }
 
 uint64_t least_of(const SignedLanes& lanes, uint64_t least) {
-  for (size_t i = 0; i < kMinHashLanes; ++i) {
+  for (size_t i = 0; i < kLanes; ++i) {
     const auto lane = static_cast<uint64_t>(lanes[i]);
     least = lane < least ? lane : least;
   }
@@ -41,7 +49,7 @@ void pass(const uint64_t* a, const uint64_t* b, const uint64_t* x, size_t count,
     bs[h] = b[h] + Lanes{};
     leasts[h] = INT64_MAX + SignedLanes{};
   }
-  for (size_t i = 0; i < count; i += kMinHashLanes) {
+  for (size_t i = 0; i < count; i += kLanes) {
     Lanes here;
     __builtin_memcpy(&here, x + i, sizeof here);
     for (int h = 0; h < kHashes; ++h) take_least(leasts[h], as[h], bs[h], here);
