@@ -23,7 +23,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kRefusedExamples = 5;
-constexpr const char* kReadVersion = "read 2";
+constexpr const char* kReadVersion = "read 3";
 
 struct InputFile {
   const InputConfig* input;
@@ -97,6 +97,7 @@ class PartWriter {
 
 // What one batch has found, for its marker.
 struct Found {
+  ordered_json sources = ordered_json::array();
   ordered_json refused = ordered_json::object();
   ordered_json left_out = ordered_json::array();
 };
@@ -125,14 +126,19 @@ void read_file(Env& env, const InputFile& file, uint64_t max_bytes, PartWriter& 
                   {{"file", place.file}, {"line", place.line}, {"detail", why.detail}});
   };
   Document document{.source = file.file.relative, .channel = file.input->channel};
+  uint64_t documents = 0, text_bytes = 0;
   const ReadReport report =
       read_file_documents(env, file.file, options, [&](std::string_view text, const DocumentPlace& place) {
         document.id = place.id.empty() ? fmt::format("{}/{}", file.file.relative, place.record) : place.id;
         document.text = text;
         document.metadata = place.metadata;
         writer.take(document);
+        ++documents, text_bytes += text.size();
         tell(place.bytes_done);
       });
+  if (documents > 0)
+    found.sources.push_back(
+        {{"name", document.source}, {"documents", documents}, {"text_bytes", text_bytes}});
   if (file.file.size_bytes > told) done(file.file.size_bytes - told);
   for (const LeftOut& out : report.left_out) found.left_out.push_back({out.file, out.reason});
   if (report.empty > 0) count_refused(found.refused, "empty", report.empty, nullptr);
@@ -158,6 +164,14 @@ std::vector<Batch> batches_of(const std::vector<InputFile>& files) {
 
 void add_batch(const InputConfig& input, const std::string& result, Parts& parts) {
   const ordered_json read = ordered_json::parse(result);
+  uint64_t first = parts.documents;
+  for (const ordered_json& each : read["sources"]) {
+    Source source{.name = each["name"], .channel = input.channel, .first = first};
+    source.documents = each["documents"];
+    source.text_bytes = each["text_bytes"];
+    first += source.documents;
+    parts.sources.push_back(std::move(source));
+  }
   for (const ordered_json& each : read["parts"]) {
     Part part{.name = each["name"], .channel = input.channel};
     part.first = parts.documents;
@@ -205,10 +219,11 @@ ReadInputs read_inputs(Env& env, const CorpusConfig& config, WorkFolder& work, c
         Found found;
         for (size_t i = batches[number].begin; i < batches[number].end; ++i)
           read_file(env, files[i], max_document, writer, found, done);
-        folder.write(
-            marker(number),
-            ordered_json{{"parts", writer.finish()}, {"refused", found.refused}, {"left_out", found.left_out}}
-                .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+        folder.write(marker(number), ordered_json{{"parts", writer.finish()},
+                                                  {"sources", found.sources},
+                                                  {"refused", found.refused},
+                                                  {"left_out", found.left_out}}
+                                         .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
         return std::string();
       },
       [](int64_t, const std::string&) {},
