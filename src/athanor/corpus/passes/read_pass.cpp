@@ -30,10 +30,15 @@ struct InputFile {
   SourceFile file;
 };
 
-std::vector<InputFile> files_of(Env& env, const CorpusConfig& config, Parts& parts) {
+std::vector<InputFile> files_of(Env& env, const CorpusConfig& config, const OpenStandardInput& standard_input,
+                                WorkFolder& work, Parts& parts) {
   std::vector<InputFile> files;
   for (const InputConfig& input : config.inputs) {
-    SourceFiles found = list_sources(env, input.path);
+    SourceFiles found;
+    if (input.path == kStandardInput)
+      found.files.push_back(spool(env, standard_input, work));
+    else
+      found = list_sources(env, input.path);
     for (SourceFile& file : found.files) {
       parts.raw_bytes += file.size_bytes;
       files.push_back({&input, std::move(file)});
@@ -45,13 +50,13 @@ std::vector<InputFile> files_of(Env& env, const CorpusConfig& config, Parts& par
   return files;
 }
 
-// A file that has changed since has another time or another size.
+// A file that has changed since has another time or another size; that of standard input has another name.
 std::string stamp_of(const InputFile& file) {
   std::error_code error;
   const auto time = std::filesystem::last_write_time(file.file.path, error);
   return fmt::format("{} {} {} {} {} {} {}", file.input->channel, file.file.path, file.file.size_bytes,
-                     error ? 0 : time.time_since_epoch().count(), file.input->format, file.input->text,
-                     file.input->id) +
+                     error || file.input->path == kStandardInput ? 0 : time.time_since_epoch().count(),
+                     file.input->format, file.input->text, file.input->id) +
          fmt::format(" {}", fmt::join(file.input->separators, " "));
 }
 
@@ -123,7 +128,9 @@ void read_file(Env& env, const InputFile& file, uint64_t max_bytes, PartWriter& 
   options.max_document_bytes = max_bytes;
   options.refused = [&](const DocumentPlace& place, const Refusal& why) {
     count_refused(found.refused, why.kind, 1,
-                  {{"file", place.file}, {"line", place.line}, {"detail", why.detail}});
+                  {{"file", file.input->path == kStandardInput ? "standard input" : place.file},
+                   {"line", place.line},
+                   {"detail", why.detail}});
   };
   Document document{.source = file.file.relative, .channel = file.input->channel};
   uint64_t documents = 0, text_bytes = 0;
@@ -193,9 +200,10 @@ void add_batch(const InputConfig& input, const std::string& result, Parts& parts
 
 }  // namespace
 
-ReadInputs read_inputs(Env& env, const CorpusConfig& config, WorkFolder& work, const Progress& progress) {
+ReadInputs read_inputs(Env& env, const CorpusConfig& config, const OpenStandardInput& standard_input,
+                       WorkFolder& work, const Progress& progress) {
   Parts parts;
-  const std::vector<InputFile> files = files_of(env, config, parts);
+  const std::vector<InputFile> files = files_of(env, config, standard_input, work, parts);
   const uint64_t max_document = max_document_bytes(config);
   std::vector<std::string> stamps = {kReadVersion, std::to_string(max_document)};
   for (const InputFile& file : files) stamps.push_back(stamp_of(file));
