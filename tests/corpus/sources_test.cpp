@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -40,7 +42,7 @@ class TextSource : public ByteSource {
 
 std::string record(int words, int seed) {
   std::string text;
-  for (int i = 0; i < words; ++i) fmt::format_to(std::back_inserter(text), "w{} ", (i * 7 + seed) % 50);
+  for (int i = 0; i < words; ++i) fmt::format_to(std::back_inserter(text), "w{} ", (i * 7 + seed) % 9973);
   text.pop_back();
   return fmt::format("{{\"text\":\"{}\"}}\n", text);
 }
@@ -115,6 +117,8 @@ TEST_F(CorpusSources, SmallFilesAreOneRowAndSamplesAreBounded) {
   EXPECT_EQ(one.sources.back().name, "");
   EXPECT_EQ(one.sources.back().files, 11u);
   EXPECT_EQ(one.sources[0].name, "00.jsonl");
+  EXPECT_GT(one.sources[0].kept.bytes, 2 * kFileSampleBytes);
+  EXPECT_GT(one.sources[0].sample.text.bytes, kFileSampleBytes / 2);
   for (const SourceReport& source : one.sources) EXPECT_LE(source.sample.text.bytes, kFileSampleBytes);
   std::filesystem::remove_all(folder_.path("corpora"));
   const CorpusReport three = report(3);
