@@ -117,6 +117,8 @@ TEST_F(CorpusCommand, StandardInputIsAnInput) {
   EXPECT_EQ(Json::parse(place.output_of(
                 {"corpus", "show", "stdin.toml", "--reason", "gopher.words", "--json"}))[0]["id"],
             "stdin/30");
+  expect_refused(place.run({"corpus", "build", "stdin.toml"}, {.input = "\x1f\x8b\b\nnot gzip"}), 1,
+                 {"gzip"});
   // A full disk.
   place.remove("corpora");
   expect_refused(place.run({"corpus", "build", "stdin.toml"}, {.input = raw, .max_file_bytes = 4096}), 1,

@@ -241,8 +241,11 @@ ReadInputs read_inputs(Env& env, const CorpusConfig& config, const OpenStandardI
       });
   for (size_t i = 0; i < batches.size(); ++i)
     add_batch(*files[batches[i].begin].input, folder.read(marker(i)), parts);
+  std::string refused;
+  for (const auto& [reason, entry] : parts.refused)
+    refused += fmt::format("{}{} ({}x)", refused.empty() ? "; refused: " : ", ", reason, entry.count);
   check(parts.documents > 0, "corpus '{}': got no document from {} files, expected one or more{}",
-        config.name, parts.files, parts.refused.empty() ? "" : "; all records were refused");
+        config.name, parts.files, refused);
   return {std::move(parts), folder, key};
 }
 
