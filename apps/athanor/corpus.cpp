@@ -8,6 +8,7 @@
 
 #include "apps/command_line/print.h"
 #include "apps/command_line/progress.h"
+#include "apps/command_line/standard_input.h"
 #include "athanor/base/human.h"
 #include "athanor/corpus/classifier/linear_model.h"
 #include "athanor/corpus/corpus_config.h"
@@ -26,15 +27,22 @@ struct CorpusCommand {
   int64_t sample = 5;
   bool json = false;
 
+  static std::string kept_share(const corpus::PassProgress& pass) {
+    if (pass.seen_documents == 0) return "";
+    return fmt::format(", {:.0f} % kept", 100.0 * static_cast<double>(pass.kept_documents) /
+                                              static_cast<double>(pass.seen_documents));
+  }
+
   corpus::Built make(const CorpusConfig& config, bool only_decide) const {
     ProgressLine line;
     corpus::BuildOptions options{.only_decide = only_decide};
+    options.standard_input = open_standard_input;
     options.progress = [&](const corpus::PassProgress& pass) {
       const auto done = static_cast<double>(pass.done_bytes);
-      line.update(
-          pass.what, done, static_cast<double>(pass.total_bytes),
-          fmt::format("{} of {}, {}/s", human_bytes(done), human_bytes(static_cast<double>(pass.total_bytes)),
-                      human_bytes(done / std::max(line.seconds(), 1e-3))));
+      line.update(pass.what, done, static_cast<double>(pass.total_bytes),
+                  fmt::format("{} of {}, {}/s{}", human_bytes(done),
+                              human_bytes(static_cast<double>(pass.total_bytes)),
+                              human_bytes(done / std::max(line.seconds(), 1e-3)), kept_share(pass)));
     };
     return corpus::build_corpus(system_env(), config, options);
   }

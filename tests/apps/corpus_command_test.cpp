@@ -100,6 +100,32 @@ TEST_F(CorpusCommand, KilledTenTimesItWritesTheSameBytes) {
   EXPECT_TRUE(place.read(scores) == expected_scores);
 }
 
+TEST_F(CorpusCommand, StandardInputIsAnInput) {
+  place.write("stdin.toml",
+              "[corpus]\nname = \"piped\"\n[[input]]\nchannel = \"en\"\npath = \"-\"\n"
+              "[[stage]]\nkind = \"heuristics\"\npreset = \"gopher-quality\"\n");
+  expect_refused(place.run({"corpus", "decide", "stdin.toml"}), 1, {"corpus build"});
+  expect_refused(place.run({"corpus", "build", "stdin.toml"}), 1, {"standard input"});
+  const std::string raw = place.read("raw.jsonl");
+  const Json built =
+      Json::parse(place.output_of({"corpus", "build", "stdin.toml", "--json"}, {.input = raw}));
+  EXPECT_EQ(built["input"]["documents"], 32);
+  EXPECT_EQ(built["sources"][0]["name"], "stdin");
+  EXPECT_EQ(built["refused"]["broken JSON"]["examples"][0]["file"], "standard input");
+  EXPECT_EQ(Json::parse(place.output_of({"corpus", "decide", "stdin.toml", "--json"}))["kept"],
+            built["kept"]);
+  EXPECT_EQ(Json::parse(place.output_of(
+                {"corpus", "show", "stdin.toml", "--reason", "gopher.words", "--json"}))[0]["id"],
+            "stdin/30");
+  expect_refused(place.run({"corpus", "build", "stdin.toml"}, {.input = "\x1f\x8b\b\nnot gzip"}), 1,
+                 {"gzip"});
+  // A full disk.
+  place.remove("corpora");
+  expect_refused(place.run({"corpus", "build", "stdin.toml"}, {.input = raw, .max_file_bytes = 4096}), 1,
+                 {"incoming"});
+  EXPECT_TRUE(place.list("corpora/piped/work/stdin-spool").empty());
+}
+
 TEST_F(CorpusCommand, RefusesInOneSentence) {
   expect_refused(place.run({"corpus", "decide", "corpus.toml"}), 1, {"corpus build"});
   expect_refused(place.run({"corpus", "build", "nothing.toml"}), 1, {"nothing.toml"});

@@ -71,7 +71,7 @@ const std::vector<Field<InputConfig>>& input_fields() {
        {.required = true}},
       {"input",
        "path",
-       "file, folder or glob",
+       "file, folder, glob or - for standard input",
        "Files are read in sorted order.",
        config::slot_of<&I::path>,
        {.required = true}},
@@ -212,6 +212,12 @@ class CorpusReader {
     if (input.path.empty())
       throw ConfigError(fmt::format("{}: {}.path: got '', expected a file, folder or glob",
                                     line_of(source, table), source.name));
+    const auto is_standard_input = [](const InputConfig& each) { return each.path == "-"; };
+    if (is_standard_input(input) &&
+        std::any_of(config.inputs.begin(), config.inputs.end(), is_standard_input))
+      throw ConfigError(
+          fmt::format("{}: {}.path: got '-' a second time, expected standard input in one [[input]]",
+                      line_of(source, table), source.name));
     input.path = anchored(folder_, input.path);
     config.inputs.push_back(std::move(input));
   }

@@ -21,7 +21,7 @@ namespace athanor::corpus {
 
 struct InputConfig {
   std::string channel;
-  std::string path;             // a file, a folder, a glob
+  std::string path;             // a file, a folder, a glob, or "-"
   std::string format = "auto";  // text, jsonl, csv, wet
   std::string text = "text";    // a key, a.b, or a template "{title}\n{body}"
   std::string id = "id";

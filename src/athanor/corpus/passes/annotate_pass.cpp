@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "athanor/base/check.h"
@@ -11,6 +12,7 @@
 #include "athanor/corpus/dedup/record.h"
 #include "athanor/corpus/passes/limits.h"
 #include "athanor/corpus/passes/record.h"
+#include "athanor/corpus/passes/verdicts.h"
 #include "athanor/corpus/passes/workers.h"
 #include "athanor/documents/byte_source.h"
 #include "athanor/documents/zstd_output.h"
@@ -40,8 +42,8 @@ class PartAnnotator {
         keys_.emplace_back(i, std::make_unique<ZstdOutput>(env, to.keys(part, i)));
   }
 
-  // `document` is number `index` of the part; true if its text has changed.
-  void take(Document& document, uint64_t index, bool was_cut) {
+  // `document` is number `index` of the part. Returns whether the rules keep it.
+  bool take(Document& document, uint64_t index, bool was_cut) {
     std::fill(row_.begin(), row_.end(), std::numeric_limits<double>::quiet_NaN());
     if (was_cut) {
       const Stage& left = *config_.stages[static_cast<size_t>(to_.segment.cut_by)].stage;
@@ -64,6 +66,7 @@ class PartAnnotator {
         records_.push_back({span.key, kFirstKeyNumber + part_.first + index, span.begin, span.end});
       out->append(bytes_of(records_.data(), records_.size()));
     }
+    return rules_keep(config_, to_.segment, to_.columns, row_);
   }
 
   void finish() {
@@ -82,15 +85,20 @@ class PartAnnotator {
   std::vector<KeyRecord> records_;
 };
 
-// Whether a text has changed.
-bool annotate_part(Env& env, const CorpusConfig& config, const Annotated& to, const Part& part,
-                   const std::string& from, std::span<const Cut> cuts, const WorkDone& done) {
+struct AnnotatedPart {
+  bool changed = false;         // a text
+  uint64_t kept_documents = 0;  // by the rules so far
+};
+
+AnnotatedPart annotate_part(Env& env, const CorpusConfig& config, const Annotated& to, const Part& part,
+                            const std::string& from, std::span<const Cut> cuts, const Verdicts* verdicts,
+                            const WorkDone& done) {
   PartAnnotator annotator(env, config, to, part);
   RecordReader reader(env, from);
   ZstdOutput texts(env, to.folder.file(part.name + ".jsonl.zst"));
   Document document{.channel = part.channel};
   std::string line, before;
-  bool changed = false;
+  AnnotatedPart result;
   uint64_t told = 0, read = 0;
   for (uint64_t index = 0; index < part.documents; ++index) {
     check(reader.next(document), "'{}': ends after {} of {} documents", from, index, part.documents);
@@ -100,17 +108,18 @@ bool annotate_part(Env& env, const CorpusConfig& config, const Annotated& to, co
     while (here < cuts.size() && cuts[here].document == part.first + index) ++here;
     if (here > 0) document.text = without(document.text, cuts.first(here));
     cuts = cuts.subspan(here);
-    annotator.take(document, index, here > 0);
-    changed = changed || document.text != before;
+    const bool was_kept = verdicts == nullptr || verdicts->kept(part.first + index);
+    if (annotator.take(document, index, here > 0) && was_kept) ++result.kept_documents;
+    result.changed = result.changed || document.text != before;
     line.clear();
     append_record(line, document);
     texts.append(line);
     if (read > told + (uint64_t{1} << 18)) done(read - told), told = read;
   }
   annotator.finish();
-  if (changed) texts.finish();
+  if (result.changed) texts.finish();
   done(read - told);
-  return changed;
+  return result;
 }
 
 std::string key_of_segment(const CorpusConfig& config, const Segment& segment, const Texts& texts) {
@@ -157,12 +166,16 @@ Annotated annotate(Env& env, const CorpusConfig& config, const Segment& segment,
       [&](int64_t task, const WorkDone& done) {
         const size_t index = left[static_cast<size_t>(task)];
         const Part& part = parts.parts[index];
-        const bool changed =
-            annotate_part(env, config, result, part, texts.files[index], cuts_of(texts, part), done);
-        result.folder.write(marker(part), nlohmann::json{{"changed", changed}}.dump());
-        return std::string();
+        const AnnotatedPart annotated = annotate_part(env, config, result, part, texts.files[index],
+                                                      cuts_of(texts, part), texts.verdicts, done);
+        result.folder.write(marker(part), nlohmann::json{{"changed", annotated.changed}}.dump());
+        return std::to_string(annotated.kept_documents);
       },
-      [](int64_t, const std::string&) {},
+      [&](int64_t task, const std::string& kept) {
+        state.seen_documents += parts.parts[left[static_cast<size_t>(task)]].documents;
+        state.kept_documents += std::stoull(kept);
+        progress(state);
+      },
       [&](uint64_t bytes) {
         state.done_bytes += bytes;
         progress(state);

@@ -34,11 +34,14 @@ struct Cut {
 // Files of keys number documents from 1; 0 stands for all documents of an earlier corpus, so that these come first.
 constexpr uint64_t kFirstKeyNumber = 1;
 
+class Verdicts;
+
 // What a segment begins with.
 struct Texts {
   std::string key;                                    // of all that made them
   std::vector<std::string> files;                     // by part
   std::shared_ptr<const std::vector<Cut>> cuts = {};  // sorted; to be made first
+  const Verdicts* verdicts = nullptr;  // of the segments before, for progress; null: all are kept
 };
 
 struct Annotated {

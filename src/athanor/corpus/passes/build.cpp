@@ -56,7 +56,8 @@ Built build_corpus(Env& env, const CorpusConfig& config, const BuildOptions& opt
         fmt::format("corpus '{}': is being built by another process, expected one at a time", config.name));
   });
   WorkFolder work(env, folder, options.only_decide);
-  ReadInputs read = read_inputs(env, config, work, progress);
+  ReadInputs read =
+      read_inputs(env, config, options.only_decide ? nullptr : options.standard_input, work, progress);
   Built built{.parts = std::move(read.parts), .segments = {}, .verdicts = Verdicts(0), .shards = {}};
   built.verdicts = Verdicts(built.parts.documents);
   Texts texts{.key = read.key, .files = {}};
@@ -67,6 +68,7 @@ Built build_corpus(Env& env, const CorpusConfig& config, const BuildOptions& opt
     const Annotated& annotated = built.segments.back();
     std::vector<Cut> cuts = decide(env, config, built.parts, annotated, work, progress, built.verdicts);
     texts = {.key = segment.cuts ? key_of_cuts(config, annotated) : annotated.key, .files = annotated.texts};
+    texts.verdicts = &built.verdicts;
     if (segment.cuts) texts.cuts = std::make_shared<const std::vector<Cut>>(std::move(cuts));
   }
   built.shards = write_shards(env, config, built.parts, built.segments, built.verdicts, work, progress);

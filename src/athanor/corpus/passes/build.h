@@ -15,6 +15,7 @@
 
 #include "athanor/corpus/passes/annotate_pass.h"
 #include "athanor/corpus/passes/progress.h"
+#include "athanor/corpus/passes/spool.h"
 #include "athanor/corpus/passes/verdicts.h"
 #include "athanor/corpus/passes/write_pass.h"
 
@@ -32,6 +33,7 @@ struct BuildOptions {
   // Only what needs no look at a text: Error where a stage has not seen all documents.
   bool only_decide = false;
   Progress progress = [](const PassProgress&) {};
+  OpenStandardInput standard_input = {};  // of an input "-"; none: what the last build has read (spool.h)
 };
 
 Built build_corpus(Env& env, const CorpusConfig& config, const BuildOptions& options = {});

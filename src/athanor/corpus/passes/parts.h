@@ -25,6 +25,15 @@ struct Part {
   uint64_t text_bytes = 0;
 };
 
+// The documents of one file of the inputs, which are neighbours.
+struct Source {
+  std::string name;  // Document::source
+  std::string channel;
+  uint64_t first = 0;  // number of its first document
+  uint64_t documents = 0;
+  uint64_t text_bytes = 0;
+};
+
 struct RefusedExample {
   std::string file;
   int64_t line = 0;
@@ -37,6 +46,7 @@ struct Refused {
 
 struct Parts {
   std::vector<Part> parts = {};
+  std::vector<Source> sources = {};                                // files with a document, in order
   std::map<std::string, Refused> refused = {};                     // by reason: records that are no documents
   std::vector<std::pair<std::string, std::string>> left_out = {};  // files and reasons
   uint64_t files = 0, raw_bytes = 0, documents = 0, text_bytes = 0;

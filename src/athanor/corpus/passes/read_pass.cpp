@@ -23,17 +23,22 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kRefusedExamples = 5;
-constexpr const char* kReadVersion = "read 2";
+constexpr const char* kReadVersion = "read 3";
 
 struct InputFile {
   const InputConfig* input;
   SourceFile file;
 };
 
-std::vector<InputFile> files_of(Env& env, const CorpusConfig& config, Parts& parts) {
+std::vector<InputFile> files_of(Env& env, const CorpusConfig& config, const OpenStandardInput& standard_input,
+                                WorkFolder& work, Parts& parts) {
   std::vector<InputFile> files;
   for (const InputConfig& input : config.inputs) {
-    SourceFiles found = list_sources(env, input.path);
+    SourceFiles found;
+    if (input.path == kStandardInput)
+      found.files.push_back(spool(env, standard_input, work));
+    else
+      found = list_sources(env, input.path);
     for (SourceFile& file : found.files) {
       parts.raw_bytes += file.size_bytes;
       files.push_back({&input, std::move(file)});
@@ -45,13 +50,13 @@ std::vector<InputFile> files_of(Env& env, const CorpusConfig& config, Parts& par
   return files;
 }
 
-// A file that has changed since has another time or another size.
+// A file that has changed since has another time or another size; that of standard input has another name.
 std::string stamp_of(const InputFile& file) {
   std::error_code error;
   const auto time = std::filesystem::last_write_time(file.file.path, error);
   return fmt::format("{} {} {} {} {} {} {}", file.input->channel, file.file.path, file.file.size_bytes,
-                     error ? 0 : time.time_since_epoch().count(), file.input->format, file.input->text,
-                     file.input->id) +
+                     error || file.input->path == kStandardInput ? 0 : time.time_since_epoch().count(),
+                     file.input->format, file.input->text, file.input->id) +
          fmt::format(" {}", fmt::join(file.input->separators, " "));
 }
 
@@ -97,6 +102,7 @@ class PartWriter {
 
 // What one batch has found, for its marker.
 struct Found {
+  ordered_json sources = ordered_json::array();
   ordered_json refused = ordered_json::object();
   ordered_json left_out = ordered_json::array();
 };
@@ -122,17 +128,24 @@ void read_file(Env& env, const InputFile& file, uint64_t max_bytes, PartWriter& 
   options.max_document_bytes = max_bytes;
   options.refused = [&](const DocumentPlace& place, const Refusal& why) {
     count_refused(found.refused, why.kind, 1,
-                  {{"file", place.file}, {"line", place.line}, {"detail", why.detail}});
+                  {{"file", file.input->path == kStandardInput ? "standard input" : place.file},
+                   {"line", place.line},
+                   {"detail", why.detail}});
   };
   Document document{.source = file.file.relative, .channel = file.input->channel};
+  uint64_t documents = 0, text_bytes = 0;
   const ReadReport report =
       read_file_documents(env, file.file, options, [&](std::string_view text, const DocumentPlace& place) {
         document.id = place.id.empty() ? fmt::format("{}/{}", file.file.relative, place.record) : place.id;
         document.text = text;
         document.metadata = place.metadata;
         writer.take(document);
+        ++documents, text_bytes += text.size();
         tell(place.bytes_done);
       });
+  if (documents > 0)
+    found.sources.push_back(
+        {{"name", document.source}, {"documents", documents}, {"text_bytes", text_bytes}});
   if (file.file.size_bytes > told) done(file.file.size_bytes - told);
   for (const LeftOut& out : report.left_out) found.left_out.push_back({out.file, out.reason});
   if (report.empty > 0) count_refused(found.refused, "empty", report.empty, nullptr);
@@ -158,6 +171,14 @@ std::vector<Batch> batches_of(const std::vector<InputFile>& files) {
 
 void add_batch(const InputConfig& input, const std::string& result, Parts& parts) {
   const ordered_json read = ordered_json::parse(result);
+  uint64_t first = parts.documents;
+  for (const ordered_json& each : read["sources"]) {
+    Source source{.name = each["name"], .channel = input.channel, .first = first};
+    source.documents = each["documents"];
+    source.text_bytes = each["text_bytes"];
+    first += source.documents;
+    parts.sources.push_back(std::move(source));
+  }
   for (const ordered_json& each : read["parts"]) {
     Part part{.name = each["name"], .channel = input.channel};
     part.first = parts.documents;
@@ -179,9 +200,10 @@ void add_batch(const InputConfig& input, const std::string& result, Parts& parts
 
 }  // namespace
 
-ReadInputs read_inputs(Env& env, const CorpusConfig& config, WorkFolder& work, const Progress& progress) {
+ReadInputs read_inputs(Env& env, const CorpusConfig& config, const OpenStandardInput& standard_input,
+                       WorkFolder& work, const Progress& progress) {
   Parts parts;
-  const std::vector<InputFile> files = files_of(env, config, parts);
+  const std::vector<InputFile> files = files_of(env, config, standard_input, work, parts);
   const uint64_t max_document = max_document_bytes(config);
   std::vector<std::string> stamps = {kReadVersion, std::to_string(max_document)};
   for (const InputFile& file : files) stamps.push_back(stamp_of(file));
@@ -205,10 +227,11 @@ ReadInputs read_inputs(Env& env, const CorpusConfig& config, WorkFolder& work, c
         Found found;
         for (size_t i = batches[number].begin; i < batches[number].end; ++i)
           read_file(env, files[i], max_document, writer, found, done);
-        folder.write(
-            marker(number),
-            ordered_json{{"parts", writer.finish()}, {"refused", found.refused}, {"left_out", found.left_out}}
-                .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+        folder.write(marker(number), ordered_json{{"parts", writer.finish()},
+                                                  {"sources", found.sources},
+                                                  {"refused", found.refused},
+                                                  {"left_out", found.left_out}}
+                                         .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
         return std::string();
       },
       [](int64_t, const std::string&) {},
@@ -218,8 +241,11 @@ ReadInputs read_inputs(Env& env, const CorpusConfig& config, WorkFolder& work, c
       });
   for (size_t i = 0; i < batches.size(); ++i)
     add_batch(*files[batches[i].begin].input, folder.read(marker(i)), parts);
+  std::string refused;
+  for (const auto& [reason, entry] : parts.refused)
+    refused += fmt::format("{}{} ({}x)", refused.empty() ? "; refused: " : ", ", reason, entry.count);
   check(parts.documents > 0, "corpus '{}': got no document from {} files, expected one or more{}",
-        config.name, parts.files, parts.refused.empty() ? "" : "; all records were refused");
+        config.name, parts.files, refused);
   return {std::move(parts), folder, key};
 }
 

@@ -1,6 +1,6 @@
 // The first pass: the files of the inputs become parts (parts.h).
 //
-//   const Parts parts = read_inputs(env, config, work, progress);
+//   const Parts parts = read_inputs(env, config, standard_input, work, progress).parts;
 //
 // A task is a file, or some small ones. What is no document (broken JSON, bytes that are not UTF-8, too long ...) is counted by reason, with
 // the first places. Thread rule: one thread; tasks run in run_tasks(). Errors: those of documents/.
@@ -9,6 +9,7 @@
 #include "athanor/corpus/corpus_config.h"
 #include "athanor/corpus/passes/parts.h"
 #include "athanor/corpus/passes/progress.h"
+#include "athanor/corpus/passes/spool.h"
 #include "athanor/corpus/passes/work_folder.h"
 
 namespace athanor::corpus::passes {
@@ -19,6 +20,7 @@ struct ReadInputs {
   std::string key;
 };
 
-ReadInputs read_inputs(Env& env, const CorpusConfig& config, WorkFolder& work, const Progress& progress);
+ReadInputs read_inputs(Env& env, const CorpusConfig& config, const OpenStandardInput& standard_input,
+                       WorkFolder& work, const Progress& progress);
 
 }  // namespace athanor::corpus::passes

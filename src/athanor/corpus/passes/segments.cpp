@@ -28,4 +28,16 @@ ScoreColumns columns_of(const CorpusConfig& config, const Segment& segment) {
   return columns;
 }
 
+bool rules_keep(const CorpusConfig& config, const Segment& segment, const ScoreColumns& columns,
+                std::span<const double> row) {
+  if (segment.cut_by >= 0 &&
+      first_broken(config.stages[static_cast<size_t>(segment.cut_by)].rules, row.subspan(1)) != nullptr)
+    return false;
+  for (size_t i = segment.begin; i < segment.end; ++i)
+    if (!config.stages[i].is_dedup() &&
+        first_broken(config.stages[i].rules, row.subspan(columns.first[i - segment.begin])) != nullptr)
+      return false;
+  return true;
+}
+
 }  // namespace athanor::corpus::passes

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "athanor/corpus/corpus_config.h"
@@ -29,5 +30,9 @@ struct ScoreColumns {
   size_t count = 1;
 };
 ScoreColumns columns_of(const CorpusConfig& config, const Segment& segment);
+
+// Whether no rule of the segment drops a document with this row of scores.
+bool rules_keep(const CorpusConfig& config, const Segment& segment, const ScoreColumns& columns,
+                std::span<const double> row);
 
 }  // namespace athanor::corpus::passes

@@ -154,11 +154,12 @@ std::vector<Shard> write_shards(Env& env, const CorpusConfig& config, const Part
   constexpr const char* kPublished = "published.json";
   if (folder.has(kPublished)) return shards;
 
-  PassProgress state{.what = "writing"};
+  PassProgress state{.what = "writing", .seen_documents = parts.documents};
   std::vector<size_t> left;
   const auto marker = [](const Shard& shard) { return fmt::format("{} {}.json", shard.name, shard.channel); };
   for (size_t i = 0; i < shards.size(); ++i) {
     state.total_bytes += shards[i].text_bytes;
+    state.kept_documents += shards[i].documents;
     if (folder.has(marker(shards[i]))) {
       state.done_bytes += shards[i].text_bytes;
       continue;

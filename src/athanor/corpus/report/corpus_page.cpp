@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "athanor/base/human.h"
 #include "athanor/corpus/report/corpus_report.h"
@@ -24,6 +26,7 @@ constexpr const char* kCorpusStyle = R"(
 .bins u{position:absolute;top:0;bottom:0;border-left:2px dashed var(--c3)}
 .scale{display:flex;justify-content:space-between;color:var(--muted);font-size:.75rem}
 .formula{color:var(--muted);font-size:.8rem}details{margin:.4rem 0}summary{cursor:pointer}
+.wide{overflow-x:auto}.wide td:first-child{min-width:9rem}.wide th.n{white-space:normal}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--back);border:1px solid var(--rule);border-radius:8px;padding:.6rem;
 font:12.5px/1.45 ui-monospace,'DejaVu Sans Mono',monospace;margin:.4rem 0}
 )";
@@ -63,20 +66,88 @@ std::string funnel(const CorpusReport& report) {
   return text + "</tbody></table></section>\n";
 }
 
+std::string languages(const TextSample& sample) {
+  constexpr size_t kShownLanguages = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShownLanguages, sample.languages.size()); ++i)
+    text += fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", escaped(sample.languages[i].first),
+                        100 * sample.languages[i].second);
+  return text;
+}
+
+std::string name_of(const SourceReport& source) {
+  if (!source.name.empty()) return source.name;
+  return fmt::format("{} other file{}", count(source.files), source.files == 1 ? "" : "s");
+}
+
+std::string source_row(const SourceReport& source, const std::string& place) {
+  const TextSample& sample = source.sample;
+  std::string text = fmt::format(
+      "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1f} %</td>"
+      "<td class=\"n\">{} of {}</td>",
+      escaped(name_of(source)), escaped(place), bytes(source.input.bytes), bytes(source.kept.bytes),
+      share_of(source.kept.bytes, source.input.bytes), count(source.kept.documents),
+      count(source.input.documents));
+  if (sample.text.documents == 0) return text + "<td></td><td></td><td></td><td></td></tr>\n";
+  return text + fmt::format(
+                    "<td class=\"n\">{:.1f} %</td><td class=\"n\">{:.2f} ×</td><td class=\"n\">{:.1f} %</td>"
+                    "<td>{}</td></tr>\n",
+                    100 * sample.distinct_words, sample.compression, 100 * sample.copies, languages(sample));
+}
+
+std::string sources_head(const char* name, const char* place) {
+  return fmt::format(
+      "<table><thead><tr><th>{}</th><th>{}</th><th class=\"n\">read</th><th class=\"n\">kept</th><th "
+      "class=\"n\">share</th><th class=\"n\">documents</th><th class=\"n\">distinct words</th><th "
+      "class=\"n\">zstd</th><th class=\"n\">copies</th><th>languages</th></tr></thead><tbody>\n",
+      name, place);
+}
+
+// A row for each score, a column for each channel or file.
+std::string means_table(const CorpusReport& report, const std::vector<SourceReport>& sources, bool is_open) {
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<std::string>> cells;
+  for (size_t i = 0; i < sources.size(); ++i)
+    for (const auto& [name, means] : means_by_name(report, sources[i])) {
+      auto& row = cells[name];
+      if (row.empty()) names.push_back(name), row.resize(sources.size());
+      row[i] = short_number(means.read.value()) + " → " + short_number(means.kept.value());
+    }
+  if (names.empty()) return "";
+  std::string text = fmt::format(
+      "<details{}><summary>Quality: the mean of each score over the documents read → kept</summary><div "
+      "class=\"wide\"><table><thead><tr><th>score</th>",
+      is_open ? " open" : "");
+  for (const SourceReport& source : sources)
+    text += fmt::format("<th class=\"n\">{}</th>", escaped(name_of(source)));
+  text += "</tr></thead><tbody>\n";
+  for (const std::string& name : names) {
+    text += fmt::format("<tr><td>{}</td>", escaped(name));
+    for (const std::string& cell : cells[name]) text += fmt::format("<td class=\"n\">{}</td>", cell);
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div></details>\n";
+}
+
 std::string channels(const CorpusReport& report) {
   std::string text =
-      "<h2>Channels</h2><section class=\"box\"><table><thead><tr><th>channel</th><th "
-      "class=\"n\">read</th><th class=\"n\">kept</th>"
-      "<th class=\"n\">documents kept</th><th class=\"n\">of the bytes</th><th "
-      "class=\"n\">shards</th></tr></thead><tbody>\n";
-  for (const ChannelReport& channel : report.channels)
-    text += fmt::format(
-        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} of {}</td>"
-        "<td class=\"n\">{:.1f} %</td><td class=\"n\">{}</td></tr>\n",
-        escaped(channel.name), bytes(channel.input.bytes), bytes(channel.kept.bytes),
-        count(channel.kept.documents), count(channel.input.documents),
-        share_of(channel.kept.bytes, channel.input.bytes), channel.shards);
-  return text + "</tbody></table></section>\n";
+      "<h2>Channels</h2><section class=\"box\"><div class=\"wide\">" + sources_head("channel", "shards");
+  for (const SourceReport& channel : report.channels) text += source_row(channel, count(channel.shards));
+  text += "</tbody></table></div>\n" + means_table(report, report.channels, true);
+  return text +
+         fmt::format(
+             "<p class=\"muted\">Distinct words, how many times smaller zstd makes the text, copies and "
+             "languages are those of a sample of the kept texts: at most {} of a channel, {} of a file, "
+             "the first {} of a document.</p></section>\n",
+             bytes(kChannelSampleBytes), bytes(kFileSampleBytes), bytes(kSampleDocumentBytes));
+}
+
+std::string sources(const CorpusReport& report) {
+  if (report.sources.empty()) return "";
+  std::string text = "<h2>Files with most text</h2><section class=\"box\"><div class=\"wide\">" +
+                     sources_head("file", "channel");
+  for (const SourceReport& source : report.sources) text += source_row(source, source.channel);
+  return text + "</tbody></table></div>\n" + means_table(report, report.sources, false) + "</section>\n";
 }
 
 // The range that is shown: nearly all values, and thresholds unless they are far from all of them.
@@ -168,7 +239,7 @@ std::string report_page(const CorpusReport& report) {
        {"files", count(report.files)},
        {"taken out of texts", bytes(report.edited_bytes)},
        {"time", human_seconds(report.seconds)}});
-  text += funnel(report) + channels(report);
+  text += funnel(report) + channels(report) + sources(report);
   text += "<h2>Scores</h2><section class=\"charts\">\n";
   for (const ScoreReport& score : report.scores)
     if (score.histogram.count() > 0) text += histogram(score);

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/human.h"
-#include "athanor/base/philox.h"
-#include "athanor/corpus/passes/record.h"
+#include "athanor/corpus/report/samples.h"
 
 namespace athanor::corpus::report {
 namespace {
@@ -17,11 +17,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kExamples = 3;
 constexpr size_t kExampleBytes = 400;
 
-void add(Amount& amount, uint64_t bytes) {
-  ++amount.documents;
-  amount.bytes += bytes;
-}
-
 Json amount_json(const Amount& amount) {
   return {{"documents", amount.documents}, {"bytes", amount.bytes}};
 }
@@ -30,28 +25,36 @@ Json number_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
+Json sample_json(const TextSample& sample) {
+  Json languages = Json::object();
+  for (const auto& [code, share] : sample.languages) languages[code] = share;
+  return {{"documents", sample.text.documents},
+          {"bytes", sample.text.bytes},
+          {"distinct_words", number_or_null(sample.distinct_words)},
+          {"compression", number_or_null(sample.compression)},
+          {"copies", number_or_null(sample.copies)},
+          {"languages", languages}};
+}
+
+Json source_json(const CorpusReport& report, const SourceReport& source) {
+  Json scores = Json::object();
+  for (const auto& [name, means] : means_by_name(report, source))
+    scores[name] = {{"read", means.read.value()}, {"kept", number_or_null(means.kept.value())}};
+  return {{"name", source.name},
+          {"channel", source.channel},
+          {"files", source.files},
+          {"input", amount_json(source.input)},
+          {"kept", amount_json(source.kept)},
+          {"shards", source.shards},
+          {"scores", scores},
+          {"sample", sample_json(source.sample)}};
+}
+
 void count_documents(const CorpusConfig& config, const Built& built, CorpusReport& report) {
   const Verdicts& verdicts = built.verdicts;
-  std::vector<std::vector<Amount>> dropped(config.stages.size());
   std::vector<Amount> by_code(verdicts.reasons().size() + 1);
-  for (const InputConfig& input : config.inputs) {
-    const bool known =
-        std::any_of(report.channels.begin(), report.channels.end(),
-                    [&](const ChannelReport& channel) { return channel.name == input.channel; });
-    if (!known) report.channels.push_back({.name = input.channel, .input = {}, .kept = {}});
-  }
-  for (const Part& part : built.parts.parts) {
-    ChannelReport& channel =
-        *std::find_if(report.channels.begin(), report.channels.end(),
-                      [&](const ChannelReport& each) { return each.name == part.channel; });
-    channel.input.documents += part.documents;
-    channel.input.bytes += part.text_bytes;
-    for (uint64_t document = part.first; document < part.first + part.documents; ++document) {
-      const uint64_t bytes = verdicts.text_bytes(document);
-      add(by_code[verdicts.code(document)], bytes);
-      if (verdicts.kept(document)) add(channel.kept, bytes);
-    }
-  }
+  for (uint64_t document = 0; document < verdicts.documents(); ++document)
+    by_code[verdicts.code(document)].add(verdicts.text_bytes(document));
   report.kept = by_code[0];
   Amount left;
   for (const Amount& amount : by_code) left.documents += amount.documents, left.bytes += amount.bytes;
@@ -73,11 +76,10 @@ void count_documents(const CorpusConfig& config, const Built& built, CorpusRepor
     stage_report.left = left;
     report.stages.push_back(std::move(stage_report));
   }
-  for (const Shard& shard : built.shards)
-    for (ChannelReport& channel : report.channels) channel.shards += channel.name == shard.channel;
 }
 
-void count_scores(Env& env, const CorpusConfig& config, const Built& built, CorpusReport& report) {
+void count_scores(Env& env, const CorpusConfig& config, const Built& built, CorpusReport& report,
+                  SourceTable& sources) {
   for (const Annotated& segment : built.segments) {
     std::vector<size_t> columns;
     const size_t first = report.scores.size();
@@ -96,48 +98,33 @@ void count_scores(Env& env, const CorpusConfig& config, const Built& built, Corp
     if (columns.empty()) continue;
     for (const Part& part : built.parts.parts) {
       const std::vector<double> rows = read_scores(env, segment.scores(part), segment.columns.count);
-      for (size_t row = 0; row < rows.size(); row += segment.columns.count)
-        for (size_t i = 0; i < columns.size(); ++i)
-          report.scores[first + i].histogram.add(rows[row + columns[i]]);
+      for (size_t row = 0; row < rows.size(); row += segment.columns.count) {
+        const uint64_t document = part.first + row / segment.columns.count;
+        const auto places = sources.of(document);
+        for (size_t i = 0; i < columns.size(); ++i) {
+          const double value = rows[row + columns[i]];
+          report.scores[first + i].histogram.add(value);
+          for (SourceReport* place : places)
+            place->add_score(first + i, value, built.verdicts.kept(document));
+        }
+      }
     }
   }
 }
 
 }  // namespace
 
-// Drawn by number (law 2): the same documents for any number of workers.
 std::vector<DroppedExample> dropped_by(Env& env, const Built& built, const std::string& reason, size_t sample,
                                        size_t most_bytes) {
-  const RandomStream stream(1, "examples of what was dropped");
-  std::vector<std::pair<uint32_t, uint64_t>> chosen;  // the least words of the stream
-  for (uint64_t document = 0; document < built.verdicts.documents(); ++document) {
-    if (built.verdicts.kept(document) || built.verdicts.reason(document).name != reason) continue;
-    chosen.emplace_back(stream.word(document, 0), document);
-    std::push_heap(chosen.begin(), chosen.end());
-    if (chosen.size() <= sample) continue;
-    std::pop_heap(chosen.begin(), chosen.end());
-    chosen.pop_back();
-  }
-  std::vector<uint64_t> documents;
-  for (const auto& [word, document] : chosen) documents.push_back(document);
-  std::sort(documents.begin(), documents.end());
+  Draw draw("examples of what was dropped", std::min(sample, size_t{1} << 40) * Draw::kLeastCost);
+  for (uint64_t document = 0; document < built.verdicts.documents(); ++document)
+    if (!built.verdicts.kept(document) && built.verdicts.reason(document).name == reason)
+      draw.offer(document, Draw::kLeastCost);
   std::vector<DroppedExample> examples;
-  for (size_t p = 0; p < built.parts.parts.size(); ++p) {
-    const Part& part = built.parts.parts[p];
-    const auto begin = std::lower_bound(documents.begin(), documents.end(), part.first);
-    const auto end = std::lower_bound(begin, documents.end(), part.first + part.documents);
-    if (begin == end) continue;
-    RecordReader reader(env, built.segments.back().texts[p]);
-    Document document;
-    for (uint64_t i = 0; part.first + i <= *(end - 1) && reader.next(document); ++i) {
-      if (!std::binary_search(begin, end, part.first + i)) continue;
-      std::string text = document.text.substr(0, most_bytes);
-      while (!text.empty() && most_bytes < document.text.size() &&
-             (document.text[text.size()] & 0xC0) == 0x80)
-        text.pop_back();
-      examples.push_back({part.first + i, document.id, document.source, std::move(text)});
-    }
-  }
+  read_documents(env, built, draw.documents(), [&](uint64_t number, const Document& document) {
+    examples.push_back(
+        {number, document.id, document.source, std::string(first_bytes(document.text, most_bytes))});
+  });
   return examples;
 }
 
@@ -150,11 +137,30 @@ CorpusReport report_of(Env& env, const CorpusConfig& config, const Built& built)
   report.refused = built.parts.refused;
   report.left_out = built.parts.left_out;
   count_documents(config, built, report);
-  count_scores(env, config, built, report);
+  SourceTable sources(config, built);
+  count_scores(env, config, built, report, sources);
+  sources.look_at_samples(env);
+  report.channels = sources.channels();
+  report.sources = sources.files();
   for (StageReport& stage : report.stages)
     for (ReasonReport& reason : stage.reasons)
       reason.examples = dropped_by(env, built, reason.name, kExamples, kExampleBytes);
   return report;
+}
+
+std::vector<std::pair<std::string, ScoreMeans>> means_by_name(const CorpusReport& report,
+                                                              const SourceReport& source) {
+  std::vector<std::pair<std::string, ScoreMeans>> means;
+  for (size_t i = 0; i < source.scores.size(); ++i) {
+    if (source.scores[i].read.count == 0) continue;
+    const std::string& name = report.scores[i].name;
+    auto same =
+        std::find_if(means.begin(), means.end(), [&](const auto& each) { return each.first == name; });
+    if (same == means.end()) same = means.insert(means.end(), {name, {}});
+    same->second.read.add(source.scores[i].read);
+    same->second.kept.add(source.scores[i].kept);
+  }
+  return means;
 }
 
 std::string report_json(const CorpusReport& report) {
@@ -179,11 +185,9 @@ std::string report_json(const CorpusReport& report) {
     }
     json["stages"].push_back({{"name", stage.name}, {"left", amount_json(stage.left)}, {"dropped", reasons}});
   }
-  for (const ChannelReport& channel : report.channels)
-    json["channels"].push_back({{"name", channel.name},
-                                {"input", amount_json(channel.input)},
-                                {"kept", amount_json(channel.kept)},
-                                {"shards", channel.shards}});
+  for (const SourceReport& channel : report.channels)
+    json["channels"].push_back(source_json(report, channel));
+  for (const SourceReport& source : report.sources) json["sources"].push_back(source_json(report, source));
   for (const ScoreReport& score : report.scores) {
     const Histogram& values = score.histogram;
     Json bins = Json::array();

@@ -4,22 +4,21 @@
 //   env.write_atomically("corpora/mine/report.json", report_json(report));
 //   env.write_atomically("corpora/mine/report.html", report_page(report));
 //
-// Bytes are of text, as the last stage has it; bytes that edits took from kept documents stand apart. Thread rule: plain
+// Channels and files have their own figures (sources.h). Bytes are of text, as the last stage has it; bytes that edits took from kept documents stand apart. Thread rule: plain
 // data.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "athanor/corpus/passes/build.h"
 #include "athanor/corpus/passes/histogram.h"
+#include "athanor/corpus/report/sources.h"
 
 namespace athanor::corpus::report {
-
-struct Amount {
-  uint64_t documents = 0, bytes = 0;
-};
 
 struct DroppedExample {
   uint64_t document = 0;
@@ -44,12 +43,6 @@ struct ScoreReport {
   double least = -INFINITY, most = INFINITY;  // what its rule demands
 };
 
-struct ChannelReport {
-  std::string name;
-  Amount input, kept;
-  uint64_t shards = 0;
-};
-
 struct CorpusReport {
   std::string name;
   Amount input, kept;
@@ -57,7 +50,8 @@ struct CorpusReport {
   double seconds = 0;
   std::vector<StageReport> stages = {};
   std::vector<ScoreReport> scores = {};
-  std::vector<ChannelReport> channels = {};
+  std::vector<SourceReport> channels = {};
+  std::vector<SourceReport> sources = {};  // files with most text, then the other ones as one row
   std::map<std::string, Refused> refused = {};
   std::vector<std::pair<std::string, std::string>> left_out = {};
 };
@@ -66,6 +60,10 @@ CorpusReport report_of(Env& env, const CorpusConfig& config, const Built& built)
 // A document that a rule dropped, with its text at the end of the build.
 std::vector<DroppedExample> dropped_by(Env& env, const Built& built, const std::string& reason, size_t sample,
                                        size_t most_bytes);
+
+// The means of each score that a channel or file has. Stages of one kind for several channels have scores of one name.
+std::vector<std::pair<std::string, ScoreMeans>> means_by_name(const CorpusReport& report,
+                                                              const SourceReport& source);
 
 std::string report_json(const CorpusReport& report);
 std::string report_page(const CorpusReport& report);
