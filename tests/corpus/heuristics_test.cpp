@@ -58,14 +58,15 @@ TEST(Heuristics, AnUnknownPresetIsNamedWithTheNearest) {
   EXPECT_THROW(make_heuristics({.preset = ""}), ConfigError);
 }
 
-TEST(Heuristics, TheFieldIsThePreset) {
-  ASSERT_EQ(heuristics_fields().size(), 1u);
+TEST(Heuristics, TheFieldsArePresetAndTokenizer) {
+  ASSERT_EQ(heuristics_fields().size(), 2u);
   HeuristicsOptions options;
   const config::Field<HeuristicsOptions>& field = heuristics_fields()[0];
   EXPECT_EQ(field.key(), "heuristics.preset");
   config::assign(field.slot(options), std::string("zh"));
   EXPECT_EQ(options.preset, "zh");
   EXPECT_EQ(field.traits.choices, heuristics_presets());
+  EXPECT_EQ(heuristics_fields()[1].key(), "heuristics.tokenizer");
 }
 
 // What is no number says nothing; how many words there are is a number always.
