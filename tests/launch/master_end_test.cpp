@@ -12,8 +12,12 @@
 namespace athanor::tests::master_end_test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 TEST(Master, StopIsPassedOnAndSavedAsInterrupted) {
   Play play(Play::elastic(2));
@@ -199,6 +203,22 @@ TEST(Master, RanksThatFindTheirWorldThemselves) {
   play.kill(1);
   EXPECT_THAT(play.wanted(), ElementsAre("leave 0", "break 1"));
   EXPECT_EQ(play.master.verdict({}).message, "rank 3 was killed by signal 9");
+}
+
+// A rank that is done ends while rank 0 still works; then another one dies, and all are needed once more.
+TEST(Master, ARankThatHadEndedWellIsStartedAgainWithThatCause) {
+  Play play(Play::elastic(3, 10));
+  play.go(3, 9);
+  play.exit(2, 0);
+  EXPECT_THAT(play.wanted(), Not(Contains(HasSubstr("start"))));
+  play.kill(1);
+  play.pass(1);
+  play.take();
+  std::vector<std::pair<int, std::string>> restarts;
+  for (const JobEvent& event : play.events)
+    if (event.event == "restart") restarts.emplace_back(event.rank, event.cause);
+  EXPECT_THAT(restarts, UnorderedElementsAre(Pair(1, ""),
+                                             Pair(2, "it had ended well, and the others need it once more")));
 }
 
 }  // namespace

@@ -98,12 +98,14 @@ void Trial::follow(JobHandle& job) {
     const bool back = job.wait([&] { return has_event("recovered") || job.has_recovered(); }, until_ns);
     seen_.survivors_kept_pids = back && job.survivors_run();
     if (!*seen_.survivors_kept_pids) watch.take();
-    // They may have ended by then, where nothing was left to do: each that was started again is an event.
+    // They may have ended by then, where nothing was left to do: each that was started again is an event, with a cause if it
+    // had ended well.
     if (!*seen_.survivors_kept_pids && watch.best_step() >= undisturbed_.last_step())
       seen_.survivors_kept_pids =
           std::none_of(watch.events().begin(), watch.events().end(), [&](const SeenEvent& seen) {
-            return seen.kind() == "restart" && std::find(draw_.ranks.begin(), draw_.ranks.end(),
-                                                         seen.event.value("rank", -1)) == draw_.ranks.end();
+            return seen.kind() == "restart" && seen.event.value("cause", Json()).is_null() &&
+                   std::find(draw_.ranks.begin(), draw_.ranks.end(), seen.event.value("rank", -1)) ==
+                       draw_.ranks.end();
           });
   }
   end(job, until_ns);

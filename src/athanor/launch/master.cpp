@@ -64,6 +64,7 @@ bool Master::all_wait() const {
 void Master::start_worker(int rank, int64_t now_ns) {
   Seat& seat = seats_[static_cast<size_t>(rank)];
   const bool first = seat.worker < 0;
+  const bool had_ended_well = !first && processes_.at(seat.worker).end.good();
   seat.worker = static_cast<int>(processes_.size());
   seat.start_at_ns = kNeverNs;
   Process& process = processes_[seat.worker];
@@ -71,7 +72,11 @@ void Master::start_worker(int rank, int64_t now_ns) {
   if (generation_ >= 0) process.kill_at_ns = now_ns + options_.start_ns;  // the others wait for it
   if (!first)
     actions_.push_back(
-        JobEvent{.event = "restart", .step = budget_.best_step(), .generation = generation_, .rank = rank});
+        JobEvent{.event = "restart",
+                 .step = budget_.best_step(),
+                 .generation = generation_,
+                 .rank = rank,
+                 .cause = had_ended_well ? "it had ended well, and the others need it once more" : ""});
   actions_.push_back(StartWorker{seat.worker, rank});
 }
 
