@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
+#include "athanor/text/normalizers/normalizer.h"
 #include "athanor/text/pre_tokenizers/pre_tokenizer.h"
 
 namespace athanor::tests::components_test {
@@ -11,6 +12,12 @@ namespace {
 
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
+
+std::string normalize(const Json& normalizer, std::string text) {
+  const text::JsonNode node(normalizer, "t", "normalizer");
+  text::normalizers::parse_normalizer(node)->apply(text);
+  return text;
+}
 
 Words split(const Json& pre_tokenizer, std::string_view text) {
   const text::JsonNode node(pre_tokenizer, "t", "pre_tokenizer");
@@ -29,6 +36,17 @@ std::string error_of(const Action& action) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(Components, Nmt) {
+  EXPECT_EQ(normalize({{"type", "Nmt"}},
+                      "a\x01"
+                      "b\x7F"
+                      "c\xC2\x9F"
+                      "d\xC2\x80"),
+            "abcd\xC2\x80");
+  EXPECT_EQ(normalize({{"type", "Nmt"}}, "a\tb\r\nc\u200Bd\u2581e\uFEFFf"), "a b  c d e f");
+  EXPECT_EQ(normalize({{"type", "Nmt"}}, "\u00A0\xFF"), "\u00A0\xFF");
 }
 
 TEST(Components, FixedLength) {

@@ -24,6 +24,7 @@ std::unique_ptr<Normalizer> parse_normalizer(const JsonNode& node);
 // NFC, NFD, NFKC, NFKD, Lowercase, StripAccents; nullptr for another type.
 std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node);
 std::unique_ptr<Normalizer> parse_bert_normalizer(const JsonNode& node);
+std::unique_ptr<Normalizer> make_nmt_normalizer();
 
 // What the Unicode normalizers are made of.
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
