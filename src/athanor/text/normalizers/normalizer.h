@@ -25,6 +25,7 @@ std::unique_ptr<Normalizer> parse_normalizer(const JsonNode& node);
 std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node);
 std::unique_ptr<Normalizer> parse_bert_normalizer(const JsonNode& node);
 std::unique_ptr<Normalizer> make_nmt_normalizer();
+std::unique_ptr<Normalizer> parse_precompiled_normalizer(const JsonNode& node);
 
 // What the Unicode normalizers are made of.
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
