@@ -39,6 +39,13 @@ std::string error_of(const Action& action) {
   return "no error";
 }
 
+TEST(Components, StripAccentsDropsMarksOfAllKinds) {
+  const Json strip = {{"type", "StripAccents"}};
+  EXPECT_EQ(normalize(strip, "e\u0301 \u0915\u093E\u093F 1\u20E3"), "e \u0915 1");
+  const Json bert = {{"type", "BertNormalizer"}};
+  EXPECT_EQ(normalize(bert, "e\u0301 \u0915\u093E\u093F 1\u20E3"), "e \u0915\u093E\u093F 1\u20E3");
+}
+
 TEST(Components, Nmt) {
   EXPECT_EQ(normalize({{"type", "Nmt"}},
                       "a\x01"

@@ -113,6 +113,10 @@ bool is_word(uint32_t c) {
          u_hasBinaryProperty(code, UCHAR_JOIN_CONTROL);
 }
 
+bool is_mark(uint32_t c) {
+  return category_mask(c) & U_GC_M_MASK;
+}
+
 bool is_nonspacing_mark(uint32_t c) {
   return category_mask(c) & U_GC_MN_MASK;
 }

@@ -31,6 +31,6 @@ std::unique_ptr<Normalizer> parse_precompiled_normalizer(const JsonNode& node);
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
 void to_normal_form(NormalForm form, std::string& text);
 void to_lowercase(std::string& text);
-void strip_accents(std::string& text);  // drops non-spacing marks
+void strip_marks(bool (*is_stripped)(uint32_t), std::string& text);
 
 }  // namespace athanor::text::normalizers
