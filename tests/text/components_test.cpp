@@ -46,6 +46,15 @@ TEST(Components, StripAccentsDropsMarksOfAllKinds) {
   EXPECT_EQ(normalize(bert, "e\u0301 \u0915\u093E\u093F 1\u20E3"), "e \u0915\u093E\u093F 1\u20E3");
 }
 
+TEST(Components, BertKeepsUnassignedCharacters) {
+  const Json bert = {{"type", "BertNormalizer"}};
+  EXPECT_EQ(normalize(bert, "a\U0001FAFF\U000E0FFFb"), "a\U0001FAFF\U000E0FFFb");
+  EXPECT_EQ(normalize(bert,
+                      "a\u00AD\u200B\uE000\uFFFD\x01"
+                      "b"),
+            "ab");
+}
+
 TEST(Components, Nmt) {
   EXPECT_EQ(normalize({{"type", "Nmt"}},
                       "a\x01"

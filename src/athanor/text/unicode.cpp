@@ -123,7 +123,7 @@ bool is_nonspacing_mark(uint32_t c) {
 
 bool is_control(uint32_t c) {
   if (c == '\t' || c == '\n' || c == '\r' || c > 0x10FFFF) return false;
-  return category_mask(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CN_MASK | U_GC_CO_MASK);
+  return category_mask(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK);
 }
 
 bool is_chinese(uint32_t c) {
