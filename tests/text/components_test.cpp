@@ -55,6 +55,13 @@ TEST(Components, BertKeepsUnassignedCharacters) {
             "ab");
 }
 
+TEST(Components, BertSetsIdeographsApart) {
+  const Json bert = {{"type", "BertNormalizer"}};
+  EXPECT_EQ(normalize(bert, "a\u4F60b"), "a \u4F60 b");
+  EXPECT_EQ(normalize(bert, "a\U0002B81Db\U0002B920c"), "a \U0002B81D b \U0002B920 c");
+  EXPECT_EQ(normalize(bert, "a\U0002B820b\U0002B91Fc"), "a\U0002B820b\U0002B91Fc");
+}
+
 TEST(Components, Nmt) {
   EXPECT_EQ(normalize({{"type", "Nmt"}},
                       "a\x01"
