@@ -143,6 +143,16 @@ TEST(TokenizerJson, OlderSpellings) {
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{1, 2}), "a _a");
 }
 
+TEST(TokenizerJson, WordPieceTakesWordsOfAnyLength) {
+  Json file = {{"model",
+                {{"type", "WordPiece"},
+                 {"vocab", {{"[UNK]", 0}, {"a", 1}, {"##a", 2}}},
+                 {"max_input_chars_per_word", 100000}}}};
+  EXPECT_EQ(Tokenizer::parse(file.dump(), "t")->encode(std::string(70000, 'a')).size(), 70000u);
+  file["model"]["max_input_chars_per_word"] = -1;
+  EXPECT_EQ(error_of(file.dump()), "t.json: model.max_input_chars_per_word: got -1, expected at least 0");
+}
+
 TEST(TokenizerJson, UnknownIdsAndLostCharactersAreErrors) {
   const auto tokenizer = Tokenizer::parse(valid().dump(), "t.json");
   EXPECT_THROW(tokenizer->decode(std::vector<int32_t>{5}), Error);
