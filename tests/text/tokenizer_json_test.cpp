@@ -68,7 +68,6 @@ TEST(TokenizerJson, NamesTheKeyThatIsWrong) {
       {"/model/merges/0", Json::array({"a"}), "model.merges[0]: got 1 items, expected 2"},
       {"/model/merges/0", Json::array({"a", 1}), "model.merges[0][1]: got number, expected string"},
       {"/model/merges/0", "b a", "gives 'ba', which is not in the vocabulary"},
-      {"/model/merges/1", "a b", "merge 1 of 'a' and 'b' stands twice"},
       {"/model/unk_token", "?", "model.unk_token: token '?' is not in the vocabulary"},
       {"/model/dropout", 0.1, "model.dropout: got 0.1"},
       {"/model/fuse_unk", "yes", "model.fuse_unk: got string, expected true or false"},
