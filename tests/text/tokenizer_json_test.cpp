@@ -68,7 +68,6 @@ TEST(TokenizerJson, NamesTheKeyThatIsWrong) {
       {"/model/merges/0", Json::array({"a"}), "model.merges[0]: got 1 items, expected 2"},
       {"/model/merges/0", Json::array({"a", 1}), "model.merges[0][1]: got number, expected string"},
       {"/model/merges/0", "b a", "gives 'ba', which is not in the vocabulary"},
-      {"/model/merges/1", "a b", "merge 1 of 'a' and 'b' stands twice"},
       {"/model/unk_token", "?", "model.unk_token: token '?' is not in the vocabulary"},
       {"/model/dropout", 0.1, "model.dropout: got 0.1"},
       {"/model/fuse_unk", "yes", "model.fuse_unk: got string, expected true or false"},
@@ -141,6 +140,16 @@ TEST(TokenizerJson, OlderSpellings) {
                                           "t.json");
   EXPECT_EQ(tokenizer->encode("a a"), (std::vector<int32_t>{1, 2}));
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{1, 2}), "a _a");
+}
+
+TEST(TokenizerJson, WordPieceTakesWordsOfAnyLength) {
+  Json file = {{"model",
+                {{"type", "WordPiece"},
+                 {"vocab", {{"[UNK]", 0}, {"a", 1}, {"##a", 2}}},
+                 {"max_input_chars_per_word", 100000}}}};
+  EXPECT_EQ(Tokenizer::parse(file.dump(), "t")->encode(std::string(70000, 'a')).size(), 70000u);
+  file["model"]["max_input_chars_per_word"] = -1;
+  EXPECT_EQ(error_of(file.dump()), "t.json: model.max_input_chars_per_word: got -1, expected at least 0");
 }
 
 TEST(TokenizerJson, UnknownIdsAndLostCharactersAreErrors) {

@@ -96,7 +96,7 @@ std::string import_gpt2(Env& env, const std::string& vocab_path, const std::stri
   json.update(text::byte_level_json(word_pattern));
   json["model"] = text::bpe_json(tokens, merges);
   std::string result = text::to_text(json);
-  Tokenizer::parse(result, merges_path);  // finds merges that stand twice
+  Tokenizer::parse(result, merges_path);  // finds merges that make no token
   return result;
 }
 

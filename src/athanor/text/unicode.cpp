@@ -113,18 +113,22 @@ bool is_word(uint32_t c) {
          u_hasBinaryProperty(code, UCHAR_JOIN_CONTROL);
 }
 
+bool is_mark(uint32_t c) {
+  return category_mask(c) & U_GC_M_MASK;
+}
+
 bool is_nonspacing_mark(uint32_t c) {
   return category_mask(c) & U_GC_MN_MASK;
 }
 
 bool is_control(uint32_t c) {
   if (c == '\t' || c == '\n' || c == '\r' || c > 0x10FFFF) return false;
-  return category_mask(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CN_MASK | U_GC_CO_MASK);
+  return category_mask(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK);
 }
 
 bool is_chinese(uint32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
-         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B820 && c <= 0x2CEAF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 

@@ -43,9 +43,12 @@ inline bool is_space(uint32_t c) {
 }
 bool is_punctuation(uint32_t code_point);  // ASCII punctuation and \p{P}
 bool is_word(uint32_t code_point);         // \w as UTS #18 has it
+bool is_mark(uint32_t code_point);         // Mn, Mc, Me
 bool is_nonspacing_mark(uint32_t code_point);
-bool is_control(uint32_t code_point);  // Cc, Cf, Cn, Co, without tab, line feed, carriage return
-bool is_chinese(uint32_t code_point);  // the ideograph blocks that BERT makes single words
+bool is_control(uint32_t code_point);  // Cc, Cf, Co, without tab, line feed, carriage return
+bool is_chinese(
+    uint32_t
+        code_point);  // the ideographs that BERT makes single words: not U+2B820 to U+2B91F, as in its library
 
 // "'x'" where it can be shown, and its number: for error messages.
 std::string describe_char(std::string_view bytes);

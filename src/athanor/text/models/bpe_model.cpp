@@ -31,8 +31,7 @@ BpeModel::BpeModel(Vocabulary vocabulary, const std::vector<std::pair<int32_t, i
     const auto id = vocabulary_.find(joined);
     check(id.has_value(), "{}: merge {} of '{}' and '{}' gives '{}', which is not in the vocabulary",
           options_.name, rank, *left_text, *right_text, joined);
-    check(!merges_.find(pair_key(left, right)), "{}: merge {} of '{}' and '{}' stands twice", options_.name,
-          rank, *left_text, *right_text);
+    // The last rank of a merge that stands twice counts, as in Hugging Face's tokenizers.
     merges_[pair_key(left, right)] = {static_cast<int32_t>(rank), *id};
   }
   has_all_fallbacks_ = options_.byte_fallback;

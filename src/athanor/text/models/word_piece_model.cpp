@@ -64,9 +64,9 @@ std::unique_ptr<Model> parse_word_piece(const JsonNode& node) {
   WordPieceOptions options{node.name(), node.text("unk_token", "[UNK]"),
                            node.text("continuing_subword_prefix", "##"),
                            node.integer("max_input_chars_per_word", 100)};
-  if (options.max_word_chars < 0 || options.max_word_chars > 65536)
+  if (options.max_word_chars < 0)
     node.at("max_input_chars_per_word")
-        .fail(fmt::format("got {}, expected 0 to 65536", options.max_word_chars));
+        .fail(fmt::format("got {}, expected at least 0", options.max_word_chars));
   return std::make_unique<WordPieceModel>(parse_vocabulary(node.at("vocab")), std::move(options));
 }
 

@@ -23,7 +23,7 @@ class BertNormalizer final : public Normalizer {
     text = std::move(out);
     if (options_.strip_accents) {
       to_normal_form(NormalForm::nfd, text);
-      text::strip_accents(text);
+      strip_marks(is_nonspacing_mark, text);
     }
     if (options_.lowercase) to_lowercase(text);
   }

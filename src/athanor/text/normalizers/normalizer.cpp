@@ -86,11 +86,13 @@ std::unique_ptr<Normalizer> parse_normalizer(const JsonNode& node) {
                                              node.boolean("strip_right", true));
   if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   if (type == "BertNormalizer") return parse_bert_normalizer(node);
+  if (type == "Nmt") return make_nmt_normalizer();
+  if (type == "Precompiled") return parse_precompiled_normalizer(node);
   if (type != "Sequence")
     node.at("type").fail(
         "got '" + type +
         "', expected NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Replace, Prepend, Strip, "
-        "ByteLevel, BertNormalizer or Sequence");
+        "ByteLevel, BertNormalizer, Nmt, Precompiled or Sequence");
   std::vector<std::unique_ptr<Normalizer>> steps;
   for (const JsonNode& step : node.at("normalizers").items()) steps.push_back(parse_normalizer(step));
   return std::make_unique<SequenceNormalizer>(std::move(steps));

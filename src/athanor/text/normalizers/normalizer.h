@@ -24,11 +24,13 @@ std::unique_ptr<Normalizer> parse_normalizer(const JsonNode& node);
 // NFC, NFD, NFKC, NFKD, Lowercase, StripAccents; nullptr for another type.
 std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node);
 std::unique_ptr<Normalizer> parse_bert_normalizer(const JsonNode& node);
+std::unique_ptr<Normalizer> make_nmt_normalizer();
+std::unique_ptr<Normalizer> parse_precompiled_normalizer(const JsonNode& node);
 
 // What the Unicode normalizers are made of.
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
 void to_normal_form(NormalForm form, std::string& text);
 void to_lowercase(std::string& text);
-void strip_accents(std::string& text);  // drops non-spacing marks
+void strip_marks(bool (*is_stripped)(uint32_t), std::string& text);
 
 }  // namespace athanor::text::normalizers

@@ -73,11 +73,11 @@ void to_lowercase(std::string& text) {
   });
 }
 
-void strip_accents(std::string& text) {
-  rewrite_valid(text, [](std::string_view part, std::string& out) {
+void strip_marks(bool (*is_stripped)(uint32_t), std::string& text) {
+  rewrite_valid(text, [&](std::string_view part, std::string& out) {
     for (size_t at = 0; at < part.size();) {
       const CodePoint c = decode_utf8(part, at);
-      if (!is_nonspacing_mark(c.value)) out += part.substr(at, c.size);
+      if (!is_stripped(c.value)) out += part.substr(at, c.size);
       at += c.size;
     }
   });
@@ -93,7 +93,8 @@ std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node) {
   if (type == "NFKC") return form(NormalForm::nfkc);
   if (type == "NFKD") return form(NormalForm::nfkd);
   if (type == "Lowercase") return std::make_unique<FunctionNormalizer>(to_lowercase);
-  if (type == "StripAccents") return std::make_unique<FunctionNormalizer>(strip_accents);
+  if (type == "StripAccents")
+    return std::make_unique<FunctionNormalizer>([](std::string& text) { strip_marks(is_mark, text); });
   return nullptr;
 }
 

@@ -1,0 +1,40 @@
+// Nmt: drops control characters and writes all sorts of white space as a space.
+#include "athanor/text/normalizers/normalizer.h"
+#include "athanor/text/unicode.h"
+
+namespace athanor::text::normalizers {
+namespace {
+
+bool is_dropped(uint32_t c) {
+  return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+         c == 0x9F;
+}
+
+bool is_written_as_space(uint32_t c) {
+  return c == '\t' || c == '\n' || c == '\f' || c == '\r' || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+         c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+}
+
+class NmtNormalizer final : public Normalizer {
+ public:
+  void apply(std::string& text) const override {
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+      const CodePoint c = decode_utf8(text, at);
+      if (is_written_as_space(c.value))
+        out.push_back(' ');
+      else if (!is_dropped(c.value))
+        out.append(text, at, c.size);
+      at += c.size;
+    }
+    text = std::move(out);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Normalizer> make_nmt_normalizer() {
+  return std::make_unique<NmtNormalizer>();
+}
+
+}  // namespace athanor::text::normalizers

@@ -1,0 +1,144 @@
+// Precompiled: SentencePiece's map of characters, read as Hugging Face reads it. The map is the size of a trie, the
+// trie (a double array of darts-clone's units) and the replacements, each with a NUL behind it.
+#include <fmt/core.h>
+#include <unicode/brkiter.h>
+#include <unicode/utext.h>
+
+#include <optional>
+#include <vector>
+
+#include "athanor/base/check.h"
+#include "athanor/text/base64.h"
+#include "athanor/text/normalizers/normalizer.h"
+#include "athanor/text/unicode.h"
+
+namespace athanor::text::normalizers {
+namespace {
+
+// One unit of the trie. A node is the place of a unit: its child by byte c is the unit at (node ^ c) with label c, and
+// the unit at the node itself holds the value if the unit that led there has one.
+struct TrieUnit {
+  uint32_t bits;
+  bool leads_to_value() const { return bits >> 8 & 1; }
+  uint32_t value() const { return bits & 0x7FFFFFFF; }
+  uint32_t label() const { return bits & 0x800000FF; }
+  size_t offset() const { return size_t{bits >> 10} << ((bits & 0x200) >> 6); }
+};
+
+class CharMap {
+ public:
+  explicit CharMap(const JsonNode& node) {
+    const std::optional<std::string> bytes = decode_base64(node.text());
+    if (!bytes) node.fail("is not base64");
+    const size_t trie_bytes = bytes->size() < 4 ? 0 : read_unit(*bytes, 0);
+    if (trie_bytes < 4 || trie_bytes % 4 != 0 || trie_bytes > bytes->size() - 4)
+      node.fail(
+          fmt::format("got a map of {} bytes that is cut short: its trie has {}", bytes->size(), trie_bytes));
+    for (size_t at = 4; at < 4 + trie_bytes; at += 4) units_.push_back({read_unit(*bytes, at)});
+    replacements_ = bytes->substr(4 + trie_bytes);
+    if (!replacements_.ends_with('\0')) node.fail("the last replacement of the map is cut short");
+    if (find_invalid_utf8(replacements_) != std::string::npos)
+      node.fail("the replacements of the map are not UTF-8");
+    check_places(node);
+  }
+
+  // What the shortest key that begins the text is replaced by; none if there is no such key. The shortest one is what
+  // Hugging Face takes.
+  std::optional<std::string_view> find(std::string_view text) const {
+    size_t node = units_[0].offset();
+    for (const char c : text) {
+      const auto byte = static_cast<uint8_t>(c);
+      const size_t at = node ^ byte;
+      if (byte == 0 || at >= units_.size() || units_[at].label() != byte) return std::nullopt;
+      node = at ^ units_[at].offset();
+      if (units_[at].leads_to_value()) return replacements_.data() + units_[node].value();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static uint32_t read_unit(std::string_view bytes, size_t at) {
+    uint32_t unit = 0;
+    for (size_t i = 4; i-- > 0;) unit = unit << 8 | static_cast<uint8_t>(bytes[at + i]);
+    return unit;
+  }
+
+  // Every value that a key can reach lies in the trie and names a place in the replacements.
+  void check_places(const JsonNode& node) const {
+    std::vector<bool> seen(units_.size());
+    std::vector<size_t> open;
+    const auto reach = [&](size_t place) {
+      if (place >= units_.size()) node.fail("the trie of the map points outside itself");
+      if (seen[place]) return;
+      seen[place] = true;
+      open.push_back(place);
+    };
+    reach(units_[0].offset());
+    while (!open.empty()) {
+      const size_t from = open.back();
+      open.pop_back();
+      for (size_t byte = 1; byte < 256; ++byte) {
+        const size_t at = from ^ byte;
+        if (at >= units_.size() || units_[at].label() != byte) continue;
+        const size_t place = at ^ units_[at].offset();
+        reach(place);
+        if (units_[at].leads_to_value() && units_[place].value() >= replacements_.size())
+          node.fail("the trie of the map points behind its replacements");
+      }
+    }
+  }
+
+  std::vector<TrieUnit> units_;
+  std::string replacements_;
+};
+
+class PrecompiledNormalizer final : public Normalizer {
+ public:
+  explicit PrecompiledNormalizer(CharMap map) : map_(std::move(map)) {}
+
+  void apply(std::string& text) const override {
+    check(text.size() <= INT32_MAX, "unicode: a text of {} bytes, expected at most 2 GiB", text.size());
+    UErrorCode status = U_ZERO_ERROR;
+    const std::unique_ptr<UText, decltype(&utext_close)> source(
+        utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status), utext_close);
+    const std::unique_ptr<icu::BreakIterator> clusters(
+        icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
+    if (U_SUCCESS(status)) clusters->setText(source.get(), status);
+    check(U_SUCCESS(status), "unicode: ICU has no clusters of characters: {}", u_errorName(status));
+    std::string out;
+    const std::string_view all = text;
+    int32_t begin = 0;
+    for (int32_t end = clusters->next(); end != icu::BreakIterator::DONE; end = clusters->next()) {
+      append_cluster(all.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), out);
+      begin = end;
+    }
+    text = std::move(out);
+  }
+
+ private:
+  // A cluster of less than six bytes that begins with a key is replaced as a whole.
+  void append_cluster(std::string_view cluster, std::string& out) const {
+    constexpr size_t kLongCluster = 6;
+    if (cluster.size() < kLongCluster) {
+      if (const auto replacement = map_.find(cluster)) {
+        out += *replacement;
+        return;
+      }
+    }
+    for (size_t at = 0; at < cluster.size();) {
+      const std::string_view part = cluster.substr(at, decode_utf8(cluster, at).size);
+      out += map_.find(part).value_or(part);
+      at += part.size();
+    }
+  }
+
+  CharMap map_;
+};
+
+}  // namespace
+
+std::unique_ptr<Normalizer> parse_precompiled_normalizer(const JsonNode& node) {
+  return std::make_unique<PrecompiledNormalizer>(CharMap(node.at("precompiled_charsmap")));
+}
+
+}  // namespace athanor::text::normalizers
