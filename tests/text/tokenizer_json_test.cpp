@@ -76,7 +76,6 @@ TEST(TokenizerJson, NamesTheKeyThatIsWrong) {
       {"/added_tokens/0/id", -4, "added_tokens[0].id: got -4"},
       {"/added_tokens/0/id", 100000000, "added_tokens[0].id: got 100000000"},
       {"/added_tokens/0/content", "", "added_tokens[0].content: is empty"},
-      {"/added_tokens/0/content", "ab", "added_tokens[0].id: got 4, but the model gives 'ab' the id 3"},
       {"/added_tokens/1", valid()["added_tokens"][0], "added_tokens[1].content: '<s>' stands twice"},
       {"/normalizer/normalizers/1/type", "Upper", "normalizer.normalizers[1].type: got 'Upper'"},
       {"/pre_tokenizer/pattern/Regex", "(", "pre_tokenizer.pattern.Regex: regex '('"},
@@ -150,6 +149,14 @@ TEST(TokenizerJson, WordPieceTakesWordsOfAnyLength) {
   EXPECT_EQ(Tokenizer::parse(file.dump(), "t")->encode(std::string(70000, 'a')).size(), 70000u);
   file["model"]["max_input_chars_per_word"] = -1;
   EXPECT_EQ(error_of(file.dump()), "t.json: model.max_input_chars_per_word: got -1, expected at least 0");
+}
+
+TEST(TokenizerJson, AnAddedTokenOfTheModelKeepsItsId) {
+  Json file = valid();
+  file["added_tokens"][0]["content"] = "ab";
+  const auto tokenizer = Tokenizer::parse(file.dump(), "t");
+  EXPECT_EQ(tokenizer->encode("aab"), (std::vector<int32_t>{1, 3}));
+  EXPECT_EQ(tokenizer->vocab_size(), 4);
 }
 
 TEST(TokenizerJson, UnknownIdsAndLostCharactersAreErrors) {

@@ -56,7 +56,8 @@ std::vector<AddedToken> parse_added_tokens(const JsonNode& node, const Vocabular
     if (token.content.empty()) item.at("content").fail("is empty");
     const int64_t id = item.at("id").integer();
     if (id < 0 || id > limit) item.at("id").fail(fmt::format("got {}, expected 0 to {}", id, limit));
-    token.id = static_cast<int32_t>(id);
+    // A token of the model keeps the model's id, as in Hugging Face's tokenizers.
+    token.id = vocabulary.find(token.content).value_or(static_cast<int32_t>(id));
     token.single_word = item.boolean("single_word", false);
     token.lstrip = item.boolean("lstrip", false);
     token.rstrip = item.boolean("rstrip", false);
@@ -64,11 +65,7 @@ std::vector<AddedToken> parse_added_tokens(const JsonNode& node, const Vocabular
     token.normalized = item.boolean("normalized", !token.special);
     if (!contents.insert(token.content).second)
       item.at("content").fail(fmt::format("'{}' stands twice", token.content));
-    if (!ids.insert(id).second) item.at("id").fail(fmt::format("{} stands twice", id));
-    const auto in_model = vocabulary.find(token.content);
-    if (in_model && *in_model != id)
-      item.at("id").fail(
-          fmt::format("got {}, but the model gives '{}' the id {}", id, token.content, *in_model));
+    if (!ids.insert(token.id).second) item.at("id").fail(fmt::format("{} stands twice", token.id));
     const std::string* const occupant = vocabulary.token(token.id);
     if (occupant && *occupant != token.content)
       item.at("id").fail(fmt::format("got {}, which is '{}' in the model", id, *occupant));
