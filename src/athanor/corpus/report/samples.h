@@ -1,8 +1,8 @@
 // Documents of a build that are drawn by their numbers (law 2): the same for any number of workers.
 //
 //   Draw draw("texts of a channel", 2 << 20);
-//   for (...) draw.offer(document, bytes);
-//   read_documents(env, built, draw.documents(), [&](uint64_t number, const Document& document) { ... });
+//   draw.offer(document, bytes);                                          // of each
+//   read_documents(env, built, draw.documents(), [&](uint64_t number, const Document& found) { show(number, found.text); });
 //
 // Thread rule: one thread. Errors: those of RecordReader.
 #pragma once
