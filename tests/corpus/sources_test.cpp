@@ -1,7 +1,7 @@
 // What a build says of its channels and files, what it tells while it works, and standard input.
 #include "athanor/corpus/report/sources.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "athanor/corpus/passes/write_pass.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <map>
