@@ -3,8 +3,14 @@
 #
 # A folder may include those at the right of its name, and what those may include. The DEPS of its CMakeLists.txt are
 # among these, and lead to every folder that its files include. Prints each offence as FILE:LINE and exits 1.
+# What calls fmt::format_to includes <fmt/format.h>: with <fmt/core.h> alone clang's programs do not link.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if without=$(git grep -lE '\bformat_to\(' -- '*.cpp' '*.h' | xargs grep -L '#include <fmt/format.h>'); then
+  for file in $without; do echo "check_layers: $file: calls format_to(), expected #include <fmt/format.h>" >&2; done
+  [ -z "$without" ] || exit 1
+fi
 
 {
   sed 's/#.*//' scripts/layers.txt | awk 'NF {print "layer", $0}'
