@@ -152,6 +152,7 @@ TEST_F(AgentRestart, KilledWhileTheRanksTrain) {
     expect_same_ranks(after, before);
     now = after;
   }
+  status_after(1000);  // by then something has been said
   expect_stops(launcher);
   EXPECT_EQ(count("failure"), 0);
   EXPECT_EQ(count("restart"), 0);
