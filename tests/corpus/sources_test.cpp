@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -16,6 +15,7 @@
 #include "athanor/corpus/report/corpus_report.h"
 #include "athanor/corpus/report/samples.h"
 #include "support/fault_env.h"
+#include "support/memory_source.h"
 #include "support/temporary_folder.h"
 
 namespace athanor::tests::corpus_sources_test {
@@ -23,22 +23,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-
-class TextSource : public ByteSource {
- public:
-  explicit TextSource(std::string text) : text_(std::move(text)) {}
-  size_t read(char* out, size_t max_bytes) override {
-    const size_t got = std::min({max_bytes, text_.size() - at_, size_t{7}});
-    std::memcpy(out, text_.data() + at_, got);
-    at_ += got;
-    return got;
-  }
-  uint64_t raw_bytes() const override { return at_; }
-
- private:
-  std::string text_;
-  size_t at_ = 0;
-};
 
 std::string record(int words, int seed) {
   std::string text;
@@ -169,7 +153,7 @@ TEST_F(CorpusSources, StandardInputIsReadOnce) {
   const auto build = [&](const std::string& text, bool only_decide = false) {
     std::map<std::string, PassProgress> told;
     BuildOptions options{.only_decide = only_decide};
-    options.standard_input = [&] { return std::make_unique<TextSource>(text); };
+    options.standard_input = [&] { return std::make_unique<MemorySource>(text); };
     options.progress = [&](const PassProgress& pass) { told[pass.what] = pass; };
     const Built built = build_corpus(system_env(), settings, options);
     return std::pair{built.parts.documents, told.size()};
