@@ -92,6 +92,9 @@ class GlooWire final : public Wire {
     slicer_.join();
     side_.reset();  // once the other ranks have said goodbye, they have received all messages
     drop_last_messages();
+    // Takes each pair's lock, under which Gloo's thread completes messages: none is completed once its buffer goes.
+    for (int r = 0; context_ && r < size_; ++r)
+      if (r != rank_) context_->getPair(r)->close();
   }
 
   int rank() const override { return rank_; }
