@@ -87,6 +87,15 @@ class ByteTokenizer : public Tokenizer {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
+  text::Encoding encode_with_offsets(std::string_view text, text::EncodeOptions) const override {
+    text::Encoding encoding{.ids = encode_ordinary(text)};
+    for (uint32_t i = 0; i < text.size(); ++i) encoding.ranges.push_back({i, i + 1});
+    return encoding;
+  }
+  text::Encoding with_special_tokens(text::Encoding first, std::optional<text::Encoding>) const override {
+    return first;
+  }
+  std::vector<std::string> warnings() const override { return {}; }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text;
     for (const int32_t id : ids) text += token_of(id);

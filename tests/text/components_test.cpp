@@ -14,17 +14,17 @@ namespace {
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-std::string normalize(const Json& normalizer, std::string text) {
+std::string normalize(const Json& normalizer, std::string_view text) {
   const text::JsonNode node(normalizer, "t", "normalizer");
-  text::normalizers::parse_normalizer(node)->apply(text);
-  return text;
+  return text::normalizers::parse_normalizer(node)->applied(text);
 }
 
 Words split(const Json& pre_tokenizer, std::string_view text) {
   const text::JsonNode node(pre_tokenizer, "t", "pre_tokenizer");
   Words words;
   text::pre_tokenizers::parse_pre_tokenizer(node)->split(
-      {text, true}, [&](text::pre_tokenizers::Piece piece) { words.emplace_back(piece.text); });
+      {.text = text, .at_start = true},
+      [&](text::pre_tokenizers::Piece piece) { words.emplace_back(piece.text); });
   return words;
 }
 

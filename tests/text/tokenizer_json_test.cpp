@@ -68,7 +68,6 @@ TEST(TokenizerJson, NamesTheKeyThatIsWrong) {
       {"/model/merges/0", Json::array({"a"}), "model.merges[0]: got 1 items, expected 2"},
       {"/model/merges/0", Json::array({"a", 1}), "model.merges[0][1]: got number, expected string"},
       {"/model/merges/0", "b a", "gives 'ba', which is not in the vocabulary"},
-      {"/model/unk_token", "?", "model.unk_token: token '?' is not in the vocabulary"},
       {"/model/dropout", 0.1, "model.dropout: got 0.1"},
       {"/model/fuse_unk", "yes", "model.fuse_unk: got string, expected true or false"},
       {"/added_tokens", 1, "t.json: added_tokens: got number, expected array"},
@@ -167,8 +166,16 @@ TEST(TokenizerJson, UnknownIdsAndLostCharactersAreErrors) {
   EXPECT_EQ(tokenizer->id_of("nothing"), std::nullopt);
   EXPECT_EQ(tokenizer->end_of_text(), std::nullopt);
   Json file = valid();
-  file["model"].erase("unk_token");
+  file["model"]["unk_token"] = "?";
+  EXPECT_EQ(Tokenizer::parse(file.dump(), "t.json")->encode("ab"), (std::vector<int32_t>{3}));
   EXPECT_THROW(Tokenizer::parse(file.dump(), "t.json")->encode("xyz"), Error);
+  EXPECT_TRUE(Tokenizer::parse(file.dump(), "t.json")->warnings().empty());
+  // Without a name for it, what the vocabulary lacks is left out, as in Hugging Face's tokenizers, and a warning says so.
+  file["model"].erase("unk_token");
+  EXPECT_EQ(Tokenizer::parse(file.dump(), "t.json")->encode("xaybz"), (std::vector<int32_t>{3}));
+  EXPECT_EQ(Tokenizer::parse(file.dump(), "t.json")->warnings(),
+            (std::vector<std::string>{
+                "t.json: model: names no unk_token: characters that the vocabulary lacks are left out"}));
 }
 
 }  // namespace

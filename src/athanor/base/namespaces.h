@@ -50,11 +50,13 @@ namespace normalizers {}
 namespace pre_tokenizers {}
 namespace decoders {}
 namespace trainers {}
+namespace unicode {}
 using namespace models;
 using namespace normalizers;
 using namespace pre_tokenizers;
 using namespace decoders;
 using namespace trainers;
+using namespace unicode;
 }  // namespace text
 namespace documents {}
 namespace corpus {

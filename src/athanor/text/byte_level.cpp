@@ -46,6 +46,20 @@ std::string bytes_to_chars(std::string_view bytes) {
   return chars;
 }
 
+void bytes_to_chars(NormalizedText& text) {
+  Rewriter rewriter(text);
+  std::string written;
+  while (!rewriter.done()) {
+    const std::string bytes(rewriter.rest().substr(0, decode_utf8(rewriter.rest(), 0).size));
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      written.clear();
+      append_utf8(written, kChars[static_cast<uint8_t>(bytes[i])]);
+      rewriter.put(written, i == 0 ? 0 : 1);
+    }
+  }
+  rewriter.finish();
+}
+
 std::optional<std::string> chars_to_bytes(std::string_view chars) {
   std::string bytes;
   for (size_t at = 0; at < chars.size();) {

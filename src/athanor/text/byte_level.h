@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "athanor/base/namespaces.h"
+#include "athanor/text/normalized_text.h"
 
 namespace athanor::text {
 
@@ -16,6 +17,7 @@ uint32_t char_of_byte(uint8_t byte);
 std::optional<uint8_t> byte_of_char(uint32_t code_point);
 
 std::string bytes_to_chars(std::string_view bytes);
+void bytes_to_chars(NormalizedText& text);
 // nullopt if a character stands for no byte.
 std::optional<std::string> chars_to_bytes(std::string_view chars);
 

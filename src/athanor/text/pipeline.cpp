@@ -7,24 +7,38 @@
 #include "athanor/text/unicode.h"
 
 namespace athanor::text {
+namespace {
+
+bool is_inside(std::string_view text, size_t at) {
+  return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80;
+}
+
+// The range with the whole of the characters that it begins and ends in. Bytes that are not UTF-8 stay themselves.
+TextRange whole_characters(std::string_view text, TextRange range) {
+  const auto character_at = [&](size_t at) {
+    size_t begin = at;
+    while (begin > 0 && at - begin < 3 && is_inside(text, begin)) --begin;
+    const size_t end = begin + decode_utf8(text, begin).size;
+    return end > at ? std::pair(begin, end) : std::pair(at, at);
+  };
+  if (is_inside(text, range.begin)) range.begin = static_cast<uint32_t>(character_at(range.begin).first);
+  if (is_inside(text, range.end)) range.end = static_cast<uint32_t>(character_at(range.end).second);
+  return range;
+}
+
+}  // namespace
 
 Pipeline::Pipeline(PipelineParts parts) : parts_(std::move(parts)) {
   Model& model = *parts_.model;
-  const bool pre_tokenizer_maps_bytes = parts_.pre_tokenizer && parts_.pre_tokenizer->maps_bytes();
-  const bool maps_bytes = pre_tokenizer_maps_bytes || (parts_.normalizer && parts_.normalizer->maps_bytes());
+  const bool maps_bytes = (parts_.pre_tokenizer && parts_.pre_tokenizer->maps_bytes()) ||
+                          (parts_.normalizer && parts_.normalizer->maps_bytes());
   takes_any_byte_ = maps_bytes || model.takes_any_byte();
-  if (parts_.normalizer) {
-    std::string probe = "x";
-    parts_.normalizer->apply(probe);
-    if (probe.ends_with('x')) prefix_ = probe.substr(0, probe.size() - 1);
-  }
   if (parts_.pre_tokenizer && model.can_read_raw_bytes() && parts_.pre_tokenizer->drop_final_byte_map())
     model.read_raw_bytes();
   vocab_size_ = model.vocabulary().size();
   for (const AddedToken& token : parts_.added_tokens) {
     added_by_id_[token.id] = &token;
     added_by_content_[token.content] = token.id;
-    shown_[token.id] = shown(token, pre_tokenizer_maps_bytes);
     vocab_size_ = std::max(vocab_size_, token.id + 1);
   }
   all_ = std::make_unique<Matchers>(make_matchers(true));
@@ -38,20 +52,40 @@ Pipeline::Matchers Pipeline::make_matchers(bool with_special) const {
     // Some files do not call their end-of-text special; a document must not forge it all the same.
     if (!with_special && (token.special || token.id == end_id)) continue;
     (token.normalized ? normalized : raw).push_back(token);
-    if (token.normalized && parts_.normalizer) parts_.normalizer->apply(normalized.back().content);
+    if (token.normalized && parts_.normalizer)
+      normalized.back().content = parts_.normalizer->applied(token.content);
   }
   return {AddedTokenMatcher(std::move(raw)), AddedTokenMatcher(std::move(normalized))};
 }
 
 std::vector<int32_t> Pipeline::encode(std::string_view text) const {
-  return encode_with(*all_, text);
+  std::vector<int32_t> ids;
+  encode_with(*all_, text, {ids});
+  return ids;
 }
 
 std::vector<int32_t> Pipeline::encode_ordinary(std::string_view text) const {
-  return encode_with(*ordinary_, text);
+  std::vector<int32_t> ids;
+  encode_with(*ordinary_, text, {ids});
+  return ids;
 }
 
-std::vector<int32_t> Pipeline::encode_with(const Matchers& matchers, std::string_view text) const {
+Encoding Pipeline::encode_with_offsets(std::string_view text, EncodeOptions options) const {
+  Encoding encoding;
+  const bool needs_tokens = options.tokens || parts_.post_processor.trims();
+  encode_with(options.ordinary ? *ordinary_ : *all_, text,
+              {encoding.ids, &encoding.ranges, needs_tokens ? &encoding.tokens : nullptr});
+  for (TextRange& range : encoding.ranges) range = whole_characters(text, range);
+  parts_.post_processor.trim(text, encoding);
+  if (!options.tokens) encoding.tokens.clear();
+  return encoding;
+}
+
+Encoding Pipeline::with_special_tokens(Encoding first, std::optional<Encoding> second) const {
+  return parts_.post_processor.process(std::move(first), std::move(second));
+}
+
+void Pipeline::encode_with(const Matchers& matchers, std::string_view text, const Output& output) const {
   if (!takes_any_byte_) {
     const size_t bad = find_invalid_utf8(text);
     if (bad != std::string_view::npos)
@@ -67,33 +101,81 @@ std::vector<int32_t> Pipeline::encode_with(const Matchers& matchers, std::string
     }
   }
   if (!cache) cache = std::make_unique<WordCache>();
-  std::vector<int32_t> ids;
+  const Piece whole{.text = text, .at_start = true, .traced = output.ranges != nullptr};
   matchers.raw.split(text, [&](Segment s) {
-    if (s.id) return ids.push_back(*s.id);
-    encode_segment(matchers, text.substr(s.begin, s.end - s.begin), s.begin == 0, *cache, ids);
+    const Piece segment = whole.part(s.begin, s.end);
+    if (s.id) return put_added(*s.id, segment, output);
+    encode_segment(matchers, segment, *cache, output);
   });
   const std::lock_guard lock(mutex_);
   idle_caches_.push_back(std::move(cache));
-  return ids;
 }
 
-void Pipeline::encode_segment(const Matchers& matchers, std::string_view text, bool at_start,
-                              WordCache& cache, std::vector<int32_t>& ids) const {
-  std::string normalized;
-  if (parts_.normalizer) {
-    normalized = text;
-    parts_.normalizer->apply(normalized);
-    text = normalized;
+void Pipeline::put_added(int32_t id, Piece segment, const Output& output) {
+  output.ids.push_back(id);
+  if (output.ranges) output.ranges->push_back(segment.range(0, segment.text.size()));
+  if (output.tokens) output.tokens->emplace_back(segment.text);
+}
+
+void Pipeline::encode_segment(const Matchers& matchers, Piece segment, WordCache& cache,
+                              const Output& output) const {
+  const auto encode_all = [&](Piece piece) {
+    matchers.normalized.split(piece.text, [&](Segment s) {
+      const Piece part = piece.part(s.begin, s.end);
+      if (s.id) return put_added(*s.id, part, output);
+      encode_piece(part, cache, output);
+    });
+  };
+  if (!parts_.normalizer) return encode_all(segment);
+  NormalizedText normalized(segment);
+  parts_.normalizer->apply(normalized);
+  encode_all(normalized.piece(segment.at_start));
+}
+
+void Pipeline::encode_piece(Piece piece, WordCache& cache, const Output& output) const {
+  const auto put = [&](Piece word) {
+    if (output.ranges)
+      trace_word(word, cache, output);
+    else
+      encode_word(word.text, cache, output.ids);
+  };
+  if (!parts_.pre_tokenizer) return put(piece);
+  parts_.pre_tokenizer->split(piece, put);
+}
+
+// The bytes of a word's tokens follow from the tokens alone, unless the word holds unknown characters.
+void Pipeline::trace_word(Piece word, WordCache& cache, const Output& output) const {
+  const Model& model = *parts_.model;
+  const auto put = [&](const WordToken& token) {
+    output.ranges->push_back(word.range(token.begin, token.end));
+    if (output.tokens)
+      output.tokens->push_back(model.shown(token.id, word.text.substr(token.begin, token.end - token.begin)));
+  };
+  const size_t first = output.ids.size();
+  encode_word(word.text, cache, output.ids);
+  size_t end = 0;
+  bool is_known = true;
+  for (size_t i = first; i < output.ids.size() && is_known; ++i) {
+    const size_t size = model.num_bytes_of(output.ids[i]);
+    is_known = size > 0;
+    end += size;
   }
-  matchers.normalized.split(text, [&](Segment s) {
-    if (s.id) return ids.push_back(*s.id);
-    encode_piece({text.substr(s.begin, s.end - s.begin), at_start && s.begin == 0}, cache, ids);
-  });
-}
-
-void Pipeline::encode_piece(Piece piece, WordCache& cache, std::vector<int32_t>& ids) const {
-  if (!parts_.pre_tokenizer) return encode_word(piece.text, cache, ids);
-  parts_.pre_tokenizer->split(piece, [&](Piece word) { encode_word(word.text, cache, ids); });
+  if (is_known && end == word.text.size()) {
+    uint32_t begin = 0;
+    for (size_t i = first; i < output.ids.size(); ++i) {
+      const uint32_t next = begin + static_cast<uint32_t>(model.num_bytes_of(output.ids[i]));
+      put({output.ids[i], begin, next});
+      begin = next;
+    }
+    return;
+  }
+  output.ids.resize(first);
+  std::vector<WordToken> tokens;
+  model.trace_word(word.text, tokens);
+  for (const WordToken& token : tokens) {
+    output.ids.push_back(token.id);
+    put(token);
+  }
 }
 
 void Pipeline::encode_word(std::string_view word, WordCache& cache, std::vector<int32_t>& ids) const {
@@ -113,41 +195,25 @@ const std::string* Pipeline::find_token(int32_t id) const {
   return added != added_by_id_.end() ? &added->second->content : parts_.model->vocabulary().token(id);
 }
 
-// An added token that is matched in normalized text decodes to its normalized text. A token that the model also has
-// decodes as the model's token. All other added tokens decode to their own text, whatever the decoder would make of it.
-Pipeline::Shown Pipeline::shown(const AddedToken& added, bool pre_tokenizer_maps_bytes) const {
-  Shown shown{.token = {added.content, true}, .ends_segment = !added.normalized};
-  if (added.normalized) {
-    if (parts_.normalizer) parts_.normalizer->apply(shown.token.text);
-    // It went around the byte map of the pre-tokenizer, which the decoder undoes.
-    if (!shown.token.text.empty())
-      shown.token.is_added = pre_tokenizer_maps_bytes;
-    else
-      shown.token.text = added.content;
-  } else if (!added.special && parts_.model->vocabulary().find(added.content)) {
-    shown = {.token = {added.content, false}, .ends_segment = false};
-  }
-  return shown;
-}
-
+// Decoders see added tokens like all others. One that is matched in normalized text decodes to its normalized text.
 std::string Pipeline::decode(std::span<const int32_t> ids) const {
-  std::vector<Token> tokens;
+  std::vector<std::string> tokens;
   tokens.reserve(ids.size());
-  bool segment_begins = false;  // behind an added token, where the normalizer put its prefix once more
   for (const int32_t id : ids) {
-    const auto added = shown_.find(id);
-    if (added == shown_.end() && token_of(id).empty()) continue;  // an id that was left free
-    tokens.push_back(added != shown_.end() ? added->second.token : Token{token_of(id), false});
-    const bool ends_segment = added != shown_.end() && added->second.ends_segment;
-    if (segment_begins && !ends_segment && !prefix_.empty() && tokens.back().text.starts_with(prefix_))
-      tokens.back().text.erase(0, prefix_.size());
-    segment_begins = ends_segment;
+    std::string token = token_of(id);
+    if (token.empty()) continue;  // an id that was left free
+    const auto added = added_by_id_.find(id);
+    if (added != added_by_id_.end() && added->second->normalized && parts_.normalizer) {
+      std::string normalized = parts_.normalizer->applied(token);
+      if (!normalized.empty()) token = std::move(normalized);
+    }
+    tokens.push_back(std::move(token));
   }
   if (parts_.decoder) parts_.decoder->decode(tokens);
   std::string text;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0 && !parts_.decoder) text += ' ';  // what Hugging Face does with a file that names no decoder
-    text += tokens[i].text;
+    text += tokens[i];
   }
   return text;
 }

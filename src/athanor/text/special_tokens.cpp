@@ -31,7 +31,7 @@ class Finder {
   Finder(const JsonNode& tokenizer, const FilesBeside& files, const std::vector<AddedToken>& added,
          const TokenLookup& id_of)
       : files_(files), added_(added), id_of_(id_of) {
-    if (const auto node = tokenizer.find("post_processor")) around_ = parse_post_processor(*node);
+    if (const auto node = tokenizer.find("post_processor")) around_ = parse_post_processor(*node).around();
   }
 
   SpecialTokens find() const {

@@ -61,6 +61,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const s
   if (const auto node = root.find("pre_tokenizer")) parts.pre_tokenizer = text::parse_pre_tokenizer(*node);
   parts.model = text::parse_model(root.at("model"));
   if (const auto node = root.find("decoder")) parts.decoder = text::parse_decoder(*node);
+  if (const auto node = root.find("post_processor")) parts.post_processor = text::parse_post_processor(*node);
   if (const auto node = root.find("added_tokens"))
     parts.added_tokens = text::parse_added_tokens(*node, parts.model->vocabulary());
   const text::FilesBeside beside(files, name);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/text/encoding.h"
 #include "athanor/text/special_tokens.h"
 
 namespace athanor::text {
@@ -34,6 +35,10 @@ class Tokenizer {
   // The same, treating special tokens in the text as ordinary text: for documents of a corpus, so that a
   // document cannot forge an end-of-text.
   virtual std::vector<int32_t> encode_ordinary(std::string_view text) const = 0;
+  // The ids with their places in the text. No special tokens are added.
+  virtual Encoding encode_with_offsets(std::string_view text, EncodeOptions options = {}) const = 0;
+  // One text or a pair with the special tokens that tokenizer.json's post_processor puts around them.
+  virtual Encoding with_special_tokens(Encoding first, std::optional<Encoding> second = {}) const = 0;
   // A document of a corpus: special_tokens().before, encode_ordinary(), the end-of-text token.
   std::vector<int32_t> encode_document(std::string_view text) const;
   // A prompt: special_tokens().before, unless the text begins with it, and encode().
@@ -46,6 +51,8 @@ class Tokenizer {
   virtual std::string token_of(
       int32_t id) const = 0;  // as written in the vocabulary; empty for an id that is not used
 
+  // What a user should know, a sentence each: that characters without a token are left out.
+  virtual std::vector<std::string> warnings() const = 0;
   virtual const std::string& json() const = 0;      // the tokenizer.json it came from, byte for byte
   virtual const TokenizerFiles& files() const = 0;  // tokenizer.json and the files beside it
   virtual const SpecialTokens& special_tokens() const = 0;

@@ -1,9 +1,9 @@
 #include "athanor/text/unicode.h"
 
 #include <fmt/core.h>
-#include <unicode/uchar.h>
-
 #include <array>
+
+#include "athanor/text/unicode/properties.h"
 
 namespace athanor::text {
 namespace {
@@ -14,15 +14,6 @@ bool is_tail(std::string_view text, size_t at) {
 
 uint32_t tail(std::string_view text, size_t at) {
   return static_cast<uint8_t>(text[at]) & 0x3F;
-}
-
-CharClass class_by_table(uint32_t c) {
-  if (c > 0x10FFFF) return CharClass::other;
-  const auto code = static_cast<UChar32>(c);
-  const uint32_t category = U_MASK(u_charType(code));
-  if (category & U_GC_L_MASK) return CharClass::letter;
-  if (category & U_GC_N_MASK) return CharClass::number;
-  return u_isUWhiteSpace(code) ? CharClass::space : CharClass::other;
 }
 
 constexpr CharClass ascii_class(char c) {
@@ -37,8 +28,8 @@ constexpr auto kAsciiClasses = [] {
   return classes;
 }();
 
-uint32_t category_mask(uint32_t c) {
-  return c > 0x10FFFF ? 0 : U_MASK(u_charType(static_cast<UChar32>(c)));
+bool is_ascii_punctuation(uint32_t c) {
+  return c > ' ' && c < 0x7F && ascii_class(static_cast<char>(c)) == CharClass::other;
 }
 
 }  // namespace
@@ -98,32 +89,46 @@ int64_t count_code_points(std::string_view text) {
 }
 
 CharClass char_class(uint32_t c) {
-  return c < 128 ? kAsciiClasses[c] : class_by_table(c);
+  return c < 128 ? kAsciiClasses[c] : unicode::class_of(c);
 }
 
 bool is_punctuation(uint32_t c) {
-  if (c < 128) return c > ' ' && c < 0x7F && ascii_class(static_cast<char>(c)) == CharClass::other;
-  return category_mask(c) & U_GC_P_MASK;
+  return c < 128 ? is_ascii_punctuation(c) : unicode::is_punctuation(unicode::category(c));
+}
+
+bool is_punctuation_of_bert(uint32_t c) {
+  return c < 128 ? is_ascii_punctuation(c) : unicode::is_punctuation(unicode::category_in_8(c));
 }
 
 bool is_word(uint32_t c) {
-  if (c > 0x10FFFF) return false;
-  const auto code = static_cast<UChar32>(c);
-  return u_isUAlphabetic(code) || (category_mask(c) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) ||
-         u_hasBinaryProperty(code, UCHAR_JOIN_CONTROL);
+  const unicode::Category category = unicode::category(c);
+  return unicode::is_alphabetic(c) || unicode::is_mark(category) ||
+         category == unicode::Category::decimal_number ||
+         category == unicode::Category::connector_punctuation || c == 0x200C ||
+         c == 0x200D;  // the two join controls
 }
 
 bool is_mark(uint32_t c) {
-  return category_mask(c) & U_GC_M_MASK;
+  return unicode::is_mark(unicode::category(c));
 }
 
 bool is_nonspacing_mark(uint32_t c) {
-  return category_mask(c) & U_GC_MN_MASK;
+  return unicode::category(c) == unicode::Category::nonspacing_mark;
 }
 
-bool is_control(uint32_t c) {
-  if (c == '\t' || c == '\n' || c == '\r' || c > 0x10FFFF) return false;
-  return category_mask(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK);
+bool is_nonspacing_mark_of_bert(uint32_t c) {
+  return unicode::category_in_8(c) == unicode::Category::nonspacing_mark;
+}
+
+bool is_control_of_bert(uint32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') return false;
+  const unicode::Category category = unicode::category_in_8(c);
+  return category == unicode::Category::control || category == unicode::Category::format ||
+         category == unicode::Category::private_use;
+}
+
+uint32_t lowercase_of(uint32_t c) {
+  return unicode::lowercase(c);
 }
 
 bool is_chinese(uint32_t c) {
@@ -135,7 +140,7 @@ bool is_chinese(uint32_t c) {
 std::string describe_char(std::string_view bytes) {
   const CodePoint c = decode_utf8(bytes, 0);
   if (c.value == kInvalidByte) return fmt::format("byte 0x{:02X}", static_cast<uint8_t>(bytes[0]));
-  if (!u_isgraph(static_cast<UChar32>(c.value))) return fmt::format("U+{:04X}", c.value);
+  if (!unicode::is_graphic(c.value)) return fmt::format("U+{:04X}", c.value);
   return fmt::format("'{}' (U+{:04X})", bytes.substr(0, c.size), c.value);
 }
 

@@ -1,4 +1,4 @@
-// UTF-8, and the classes of Unicode characters that tokenizers use (ICU tables).
+// UTF-8, and the classes of Unicode characters that tokenizers use, by Unicode 16.0 whatever is installed (unicode/).
 //
 //   for (size_t at = 0; at < text.size();) { const CodePoint c = decode_utf8(text, at); at += c.size; }
 //
@@ -42,10 +42,15 @@ inline bool is_space(uint32_t c) {
   return char_class(c) == CharClass::space;
 }
 bool is_punctuation(uint32_t code_point);  // ASCII punctuation and \p{P}
-bool is_word(uint32_t code_point);         // \w as UTS #18 has it
-bool is_mark(uint32_t code_point);         // Mn, Mc, Me
+// The same by Unicode 8.0, which Hugging Face's BERT components keep to: published ids depend on it.
+bool is_punctuation_of_bert(uint32_t code_point);
+bool is_word(uint32_t code_point);  // \w as UTS #18 has it
+bool is_mark(uint32_t code_point);  // Mn, Mc, Me
 bool is_nonspacing_mark(uint32_t code_point);
-bool is_control(uint32_t code_point);  // Cc, Cf, Co, without tab, line feed, carriage return
+bool is_nonspacing_mark_of_bert(uint32_t code_point);  // of Unicode 8.0
+bool is_control_of_bert(
+    uint32_t code_point);  // Cc, Cf, Co of Unicode 8.0, without tab, line feed, carriage return
+uint32_t lowercase_of(uint32_t code_point);  // the simple mapping; itself where there is none
 bool is_chinese(
     uint32_t
         code_point);  // the ideographs that BERT makes single words: not U+2B820 to U+2B91F, as in its library

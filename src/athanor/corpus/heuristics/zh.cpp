@@ -100,7 +100,7 @@ constexpr auto kZhClosing = std::to_array<std::string_view>(
 
 bool is_garbled(uint32_t c) {
   return c == 0xFFFD || c == text::kInvalidByte || (c >= 0xE000 && c <= 0xF8FF) || c >= 0xF0000 ||
-         (text::is_control(c) && (c < 0x20 || (c >= 0x7F && c < 0xA0)));
+         (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || (c >= 0x7F && c < 0xA0);
 }
 
 uint32_t zh_common_bit(uint32_t c) {

@@ -13,22 +13,18 @@ namespace {
 
 class ByteLevelDecoder final : public Decoder {
  public:
-  void decode(std::vector<Token>& tokens) const override {
-    for (Token& token : tokens) {
-      if (token.is_added) continue;
-      if (auto bytes = chars_to_bytes(token.text)) token.text = std::move(*bytes);
-    }
+  void decode(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens)
+      if (auto bytes = chars_to_bytes(token)) token = std::move(*bytes);
   }
 };
 
 // <0xE4> <0xBD> <0xA0> become bytes.
 class ByteFallbackDecoder final : public Decoder {
  public:
-  void decode(std::vector<Token>& tokens) const override {
-    for (Token& token : tokens) {
-      if (token.is_added) continue;
-      if (const auto byte = byte_of(token.text)) token.text.assign(1, static_cast<char>(*byte));
-    }
+  void decode(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens)
+      if (const auto byte = byte_of(token)) token.assign(1, static_cast<char>(*byte));
   }
 
  private:
@@ -43,9 +39,9 @@ class ByteFallbackDecoder final : public Decoder {
 
 class FuseDecoder final : public Decoder {
  public:
-  void decode(std::vector<Token>& tokens) const override {
+  void decode(std::vector<std::string>& tokens) const override {
     std::string all;
-    for (const Token& token : tokens) all += token.text;
+    for (const std::string& token : tokens) all += token;
     tokens.assign(1, {std::move(all)});
   }
 };
@@ -54,9 +50,8 @@ class ReplaceDecoder final : public Decoder {
  public:
   ReplaceDecoder(Pattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void decode(std::vector<Token>& tokens) const override {
-    for (Token& token : tokens)
-      if (!token.is_added) token.text = pattern_.replace_all(token.text, content_);
+  void decode(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) token = pattern_.replace_all(token, content_);
   }
 
  private:
@@ -70,13 +65,11 @@ class StripDecoder final : public Decoder {
   StripDecoder(uint32_t content, int64_t start, int64_t stop) : start_(start), stop_(stop) {
     append_utf8(content_, content);
   }
-  void decode(std::vector<Token>& tokens) const override {
-    for (Token& token : tokens) {
-      if (token.is_added) continue;
-      for (int64_t i = 0; i < start_ && token.text.starts_with(content_); ++i)
-        token.text.erase(0, content_.size());
-      for (int64_t i = 0; i < stop_ && token.text.ends_with(content_); ++i)
-        token.text.erase(token.text.size() - content_.size());
+  void decode(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      for (int64_t i = 0; i < start_ && token.starts_with(content_); ++i) token.erase(0, content_.size());
+      for (int64_t i = 0; i < stop_ && token.ends_with(content_); ++i)
+        token.erase(token.size() - content_.size());
     }
   }
 
@@ -92,10 +85,9 @@ class MetaspaceDecoder final : public Decoder {
     append_utf8(mark, options.replacement);
     mark_ = Pattern(mark);
   }
-  void decode(std::vector<Token>& tokens) const override {
+  void decode(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i)
-      if (!tokens[i].is_added)
-        tokens[i].text = mark_.replace_all(tokens[i].text, i == 0 && prepends_ ? "" : " ");
+      tokens[i] = mark_.replace_all(tokens[i], i == 0 && prepends_ ? "" : " ");
   }
 
  private:
@@ -107,10 +99,9 @@ class MetaspaceDecoder final : public Decoder {
 class BpeDecoder final : public Decoder {
  public:
   explicit BpeDecoder(const std::string& suffix) : suffix_(suffix) {}
-  void decode(std::vector<Token>& tokens) const override {
+  void decode(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i)
-      if (!tokens[i].is_added)
-        tokens[i].text = suffix_.replace_all(tokens[i].text, i + 1 == tokens.size() ? "" : " ");
+      tokens[i] = suffix_.replace_all(tokens[i], i + 1 == tokens.size() ? "" : " ");
   }
 
  private:
@@ -120,7 +111,7 @@ class BpeDecoder final : public Decoder {
 class SequenceDecoder final : public Decoder {
  public:
   explicit SequenceDecoder(std::vector<std::unique_ptr<Decoder>> steps) : steps_(std::move(steps)) {}
-  void decode(std::vector<Token>& tokens) const override {
+  void decode(std::vector<std::string>& tokens) const override {
     for (const auto& step : steps_) step->decode(tokens);
   }
 

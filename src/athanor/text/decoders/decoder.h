@@ -1,9 +1,9 @@
 // Turns the tokens of a sequence of ids back into text, by the steps that tokenizer.json lists.
 //
 //   decoder->decode(tokens);                       // rewrites the tokens
-//   for (const Token& t : tokens) text += t.text;
+//   for (const std::string& token : tokens) text += token;
 //
-// Added tokens are their own text and pass unchanged. Thread rule: const methods from any thread.
+// Added tokens are tokens like all others, as in Hugging Face's tokenizers. Thread rule: const methods from any thread.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,10 @@
 
 namespace athanor::text::decoders {
 
-struct Token {
-  std::string text;
-  bool is_added = false;
-};
-
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  virtual void decode(std::vector<Token>& tokens) const = 0;
+  virtual void decode(std::vector<std::string>& tokens) const = 0;
 };
 
 std::unique_ptr<Decoder> parse_decoder(const JsonNode& node);

@@ -25,11 +25,11 @@ class WordPieceDecoder final : public Decoder {
  public:
   WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
 
-  void decode(std::vector<Token>& tokens) const override {
+  void decode(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
-      std::string& text = tokens[i].text;
+      std::string& text = tokens[i];
       if (i > 0) {
-        if (!tokens[i].is_added && text.starts_with(prefix_))
+        if (text.starts_with(prefix_))
           text.erase(0, prefix_.size());
         else
           text.insert(0, 1, ' ');

@@ -45,7 +45,7 @@ std::unique_ptr<Model> parse_bpe(const JsonNode& node) {
   options.name = node.name();
   if (const auto unk = node.find("unk_token")) {
     options.unk = vocabulary.find(unk->text());
-    if (!options.unk) unk->fail(fmt::format("token '{}' is not in the vocabulary", unk->text()));
+    if (!options.unk) options.missing_unk = unk->text();
   }
   if (const auto dropout = node.find("dropout"); dropout && dropout->number() != 0)
     dropout->fail(fmt::format("got {}, expected null: encoding makes no random choices", dropout->number()));

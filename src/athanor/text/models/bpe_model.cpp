@@ -14,6 +14,7 @@ namespace {
 // Below this length a scan for the lowest rank beats a heap.
 constexpr size_t kShortWord = 48;
 constexpr int32_t kNoRank = INT_MAX;
+constexpr int32_t kGone = -1;
 
 }  // namespace
 
@@ -46,7 +47,11 @@ BpeModel::BpeModel(Vocabulary vocabulary, const std::vector<std::pair<int32_t, i
 }
 
 void BpeModel::append_char(std::string_view word, size_t at, size_t size, bool& after_unk,
-                           std::vector<int32_t>& ids) const {
+                           std::vector<int32_t>& ids, std::vector<TextRange>* ranges) const {
+  const auto put = [&](int32_t id, size_t begin, size_t end) {
+    ids.push_back(id);
+    if (ranges) ranges->push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+  };
   const std::string_view bytes = word.substr(at, size);
   const bool affixed = !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
   std::string with_affixes;
@@ -57,44 +62,88 @@ void BpeModel::append_char(std::string_view word, size_t at, size_t size, bool& 
   }
   const bool was_after_unk = std::exchange(after_unk, false);
   if (const auto id = vocabulary_.find(affixed ? std::string_view(with_affixes) : bytes))
-    return ids.push_back(*id);
+    return put(*id, at, at + size);
   if (options_.byte_fallback) {
     const std::string_view spelled = affixed ? std::string_view(with_affixes) : bytes;
     const auto id_of = [&](char byte) { return fallback_ids_[static_cast<uint8_t>(byte)]; };
     if (std::ranges::all_of(spelled, [&](char byte) { return id_of(byte) >= 0; })) {
-      for (const char byte : spelled) ids.push_back(id_of(byte));
+      for (size_t i = 0; i < spelled.size(); ++i)
+        put(id_of(spelled[i]), at + std::min(i, size - 1), at + std::min(i + 1, size));
       return;
     }
   }
-  check(options_.unk.has_value(), "{}: the vocabulary has no token for {} and names no unk_token",
-        options_.name, describe_char(bytes));
-  if (!(options_.fuse_unk && was_after_unk)) ids.push_back(*options_.unk);
+  check(options_.missing_unk.empty(), "{}: the vocabulary has neither a token for {} nor the unk_token '{}'",
+        options_.name, describe_char(bytes), options_.missing_unk);
+  if (!options_.unk) return;
+  if (options_.fuse_unk && was_after_unk) {
+    if (ranges) ranges->back().end = static_cast<uint32_t>(at + size);
+  } else {
+    put(*options_.unk, at, at + size);
+  }
   after_unk = true;
 }
 
-void BpeModel::append_symbols(std::string_view word, std::vector<int32_t>& ids) const {
+void BpeModel::append_symbols(std::string_view word, std::vector<int32_t>& ids,
+                              std::vector<TextRange>* ranges) const {
   if (raw_bytes_) {
-    for (const char byte : word) ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+    for (size_t i = 0; i < word.size(); ++i) {
+      ids.push_back(byte_ids_[static_cast<uint8_t>(word[i])]);
+      if (ranges) ranges->push_back({static_cast<uint32_t>(i), static_cast<uint32_t>(i + 1)});
+    }
     return;
   }
   bool after_unk = false;
   for (size_t at = 0; at < word.size();) {
     const size_t size = decode_utf8(word, at).size;
-    append_char(word, at, size, after_unk, ids);
+    append_char(word, at, size, after_unk, ids, ranges);
     at += size;
   }
 }
 
+std::optional<int32_t> BpeModel::whole_word(std::string_view word) const {
+  if (!options_.ignore_merges) return std::nullopt;
+  return raw_bytes_ ? vocabulary_.find(bytes_to_chars(word)) : vocabulary_.find(word);
+}
+
 void BpeModel::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
-  if (options_.ignore_merges) {
-    const auto id = raw_bytes_ ? vocabulary_.find(bytes_to_chars(word)) : vocabulary_.find(word);
-    if (id) return ids.push_back(*id);
-  }
+  if (const auto id = whole_word(word)) return ids.push_back(*id);
   const size_t begin = ids.size();
-  append_symbols(word, ids);
+  append_symbols(word, ids, nullptr);
   const size_t size = ids.size() - begin;
   int32_t* const symbols = ids.data() + begin;
-  ids.resize(begin + (size <= kShortWord ? merge_short(symbols, size) : merge_long(symbols, size)));
+  if (size <= kShortWord) return ids.resize(begin + merge_short(symbols, size));
+  merge_long(symbols, size);
+  ids.erase(std::remove(ids.begin() + static_cast<ptrdiff_t>(begin), ids.end(), kGone), ids.end());
+}
+
+void BpeModel::trace_word(std::string_view word, std::vector<WordToken>& tokens) const {
+  if (const auto id = whole_word(word)) return tokens.push_back({*id, 0, static_cast<uint32_t>(word.size())});
+  std::vector<int32_t> ids;
+  std::vector<TextRange> ranges;
+  append_symbols(word, ids, &ranges);
+  merge_long(ids.data(), ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == kGone)
+      tokens.back().end = ranges[i].end;
+    else
+      tokens.push_back({ids[i], ranges[i].begin, ranges[i].end});
+  }
+}
+
+size_t BpeModel::num_bytes_of(int32_t id) const {
+  const std::string* const token = vocabulary_.token(id);
+  if (!token || id == options_.unk) return 0;
+  if (raw_bytes_) return static_cast<size_t>(count_code_points(*token));
+  if (!options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty()) return 0;
+  const bool may_be_byte = options_.byte_fallback && token->size() == 6 && token->starts_with("<0x");
+  return may_be_byte ? 0 : token->size();
+}
+
+std::vector<std::string> BpeModel::warnings() const {
+  if (options_.unk || !options_.missing_unk.empty() || raw_bytes_ || has_all_byte_chars_ ||
+      has_all_fallbacks_)
+    return {};
+  return {options_.name + ": names no unk_token: characters that the vocabulary lacks are left out"};
 }
 
 size_t BpeModel::merge_short(int32_t* ids, size_t size) const {
@@ -120,7 +169,7 @@ size_t BpeModel::merge_short(int32_t* ids, size_t size) const {
   return size;
 }
 
-size_t BpeModel::merge_long(int32_t* ids, size_t size) const {
+void BpeModel::merge_long(int32_t* ids, size_t size) const {
   struct Candidate {
     int32_t rank;
     uint32_t at;
@@ -146,7 +195,6 @@ size_t BpeModel::merge_long(int32_t* ids, size_t size) const {
   };
   for (uint32_t i = 0; i < size; ++i) look_up(i, [&](const Candidate& c) { found.push_back(c); });
   std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later, std::move(found));
-  constexpr int32_t kGone = -1;
   while (!queue.empty()) {
     const Candidate top = queue.top();
     queue.pop();
@@ -160,7 +208,6 @@ size_t BpeModel::merge_long(int32_t* ids, size_t size) const {
     if (before[top.at] != kNone) look_up(before[top.at], put);
     look_up(top.at, put);
   }
-  return static_cast<size_t>(std::remove(ids, ids + size, kGone) - ids);
 }
 
 }  // namespace athanor::text::models

@@ -16,12 +16,14 @@
 
 #include "athanor/text/flat_map.h"
 #include "athanor/text/models/model.h"
+#include "athanor/text/normalized_text.h"
 
 namespace athanor::text::models {
 
 struct BpeOptions {
-  std::string name = "bpe";                    // for messages
-  std::optional<int32_t> unk = {};             // id of a character that the vocabulary lacks
+  std::string name = "bpe";         // for messages
+  std::optional<int32_t> unk = {};  // id of a character that the vocabulary lacks; none: it is left out
+  std::string missing_unk = {};     // a name for it that the vocabulary lacks, too: an Error where it is used
   std::string continuing_subword_prefix = {};  // written before every character but a word's first, as "##"
   std::string end_of_word_suffix = {};         // written behind a word's last character, as "</w>"
   bool fuse_unk = false;                       // a run of unknown characters becomes one unk
@@ -35,6 +37,9 @@ class BpeModel final : public Model {
   BpeModel(Vocabulary vocabulary, const std::vector<std::pair<int32_t, int32_t>>& merges, BpeOptions options);
 
   void encode_word(std::string_view word, std::vector<int32_t>& ids) const override;
+  void trace_word(std::string_view word, std::vector<WordToken>& tokens) const override;
+  size_t num_bytes_of(int32_t id) const override;
+  std::vector<std::string> warnings() const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
   // False with a prefix or suffix, which is written around characters, or if the vocabulary lacks the character of a
   // byte.
@@ -51,11 +56,14 @@ class BpeModel final : public Model {
     int32_t id = 0;
   };
 
-  void append_symbols(std::string_view word, std::vector<int32_t>& ids) const;
-  void append_char(std::string_view word, size_t at, size_t size, bool& after_unk,
-                   std::vector<int32_t>& ids) const;
+  std::optional<int32_t> whole_word(std::string_view word) const;
+  // `ranges`, where they are asked for, are the bytes of each symbol.
+  void append_symbols(std::string_view word, std::vector<int32_t>& ids, std::vector<TextRange>* ranges) const;
+  void append_char(std::string_view word, size_t at, size_t size, bool& after_unk, std::vector<int32_t>& ids,
+                   std::vector<TextRange>* ranges) const;
   size_t merge_short(int32_t* ids, size_t size) const;
-  size_t merge_long(int32_t* ids, size_t size) const;
+  // Leaves kGone in the place of each symbol that joined the one before it.
+  void merge_long(int32_t* ids, size_t size) const;
 
   Vocabulary vocabulary_;
   BpeOptions options_;

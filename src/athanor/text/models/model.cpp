@@ -29,6 +29,11 @@ Vocabulary parse_vocabulary(const JsonNode& node) {
   return {node.name(), std::move(tokens)};
 }
 
+std::string Model::shown(int32_t id, std::string_view) const {
+  const std::string* const token = vocabulary().token(id);
+  return token ? *token : std::string();
+}
+
 std::unique_ptr<Model> parse_model(const JsonNode& node) {
   const std::string type = type_of(node);
   if (type == "BPE") return parse_bpe(node);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,10 +16,23 @@
 
 namespace athanor::text::models {
 
+struct WordToken {
+  int32_t id;
+  uint32_t begin, end;  // the bytes of the word that it stands for
+};
+
 class Model {
  public:
   virtual ~Model() = default;
   virtual void encode_word(std::string_view word, std::vector<int32_t>& ids) const = 0;
+  // The same with the bytes of each token. Bytes that the vocabulary lacks may belong to no token.
+  virtual void trace_word(std::string_view word, std::vector<WordToken>& tokens) const = 0;
+  // The bytes of a word that a token stands for wherever it stands; 0 where that depends on the word.
+  virtual size_t num_bytes_of(int32_t id) const = 0;
+  // What a token shows of the word: its own text in the vocabulary, or the text that it stands for.
+  virtual std::string shown(int32_t id, std::string_view word_part) const;
+  // What a user should know of it, a sentence each: characters that will be lost.
+  virtual std::vector<std::string> warnings() const { return {}; }
   virtual const Vocabulary& vocabulary() const = 0;
 
   // If can_read_raw_bytes(), read_raw_bytes() makes the model take words as raw bytes instead of byte_level.h's

@@ -15,16 +15,35 @@ constexpr double kUnkPenalty = 10;
 constexpr int32_t kUncovered = -1;
 }  // namespace
 
+// The best way to cut the word up to a place.
+struct UnigramModel::Node {
+  double score = 0;
+  size_t begin = std::string_view::npos;  // of its last piece
+  int32_t id = kUncovered;
+};
+
 UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options)
     : vocabulary_(std::move(vocabulary)), scores_(std::move(scores)), options_(std::move(options)) {
-  check(scores_.size() == static_cast<size_t>(vocabulary_.size()), "{}: {} scores for {} pieces",
-        options_.name, scores_.size(), vocabulary_.size());
+  const auto size = static_cast<size_t>(vocabulary_.size());
+  check(scores_.size() == size, "{}: {} scores for {} pieces", options_.name, scores_.size(), size);
+  is_own_.resize(size);
+  is_hidden_.resize(size);
+  for (const int32_t id : options_.own_pieces) is_own_[static_cast<size_t>(id)] = true;
+  for (const int32_t id : options_.not_in_text) is_hidden_[static_cast<size_t>(id)] = true;
   double lowest = std::numeric_limits<double>::infinity();
+  highest_ = -lowest;
   for (int32_t id = 0; id < vocabulary_.size(); ++id) {
-    lowest = std::min(lowest, scores_[static_cast<size_t>(id)]);
+    const auto i = static_cast<size_t>(id);
+    if (is_hidden_[i] || (options_.like_sentencepiece && id == options_.unk)) continue;
+    // SentencePiece's bounds are those of its ordinary pieces.
+    if (!options_.like_sentencepiece || !is_own_[i]) {
+      lowest = std::min(lowest, scores_[i]);
+      highest_ = std::max(highest_, scores_[i]);
+    }
     pieces_.add(*vocabulary_.token(id), id);
   }
   unk_score_ = lowest - kUnkPenalty;
+  if (options_.like_sentencepiece) unk_score_ = static_cast<float>(lowest) - static_cast<float>(kUnkPenalty);
   has_all_fallbacks_ = options_.byte_fallback;
   for (int byte = 0; byte < 256; ++byte) {
     const int32_t id = vocabulary_.find(fmt::format("<0x{:02X}>", byte)).value_or(-1);
@@ -33,45 +52,82 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Un
   }
 }
 
-void UnigramModel::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
-  struct Node {  // the best way to cut the word up to here
-    double score = 0;
-    size_t begin = std::string_view::npos;  // of its last piece
-    int32_t id = kUncovered;
-  };
-  std::vector<Node> best(word.size() + 1);
+template <typename Score>
+void UnigramModel::find_best(std::string_view word, std::vector<Node>& best) const {
   const auto offer = [&](size_t begin, size_t end, int32_t id, double score) {
     Node& node = best[end];
     const double total = best[begin].score + score;
-    if (node.begin == std::string_view::npos || total > node.score) node = {total, begin, id};
+    if (node.begin == std::string_view::npos || total > node.score)
+      node = {static_cast<Score>(total), begin, id};
   };
   for (size_t at = 0; at < word.size();) {
     const size_t char_size = decode_utf8(word, at).size;
     bool has_char = false;
     pieces_.for_each_prefix(word, at, [&](size_t end, int32_t id) {
-      offer(at, end, id, scores_[static_cast<size_t>(id)]);
+      const auto i = static_cast<size_t>(id);
+      const bool gets_bonus = options_.like_sentencepiece && is_own_[i];
+      offer(at, end, id, gets_bonus ? static_cast<double>(end - at) * highest_ - 0.1 : scores_[i]);
       has_char |= end - at == char_size;
     });
     if (!has_char) offer(at, at + char_size, options_.unk.value_or(kUncovered), unk_score_);
     at += char_size;
   }
-  std::vector<std::string_view> pieces;
+}
+
+void UnigramModel::cut(std::string_view word, const std::function<void(size_t, size_t)>& put) const {
+  std::vector<Node> best(word.size() + 1);
+  if (options_.like_sentencepiece)
+    find_best<float>(word, best);
+  else
+    find_best<double>(word, best);
+  std::vector<std::pair<size_t, size_t>> pieces;
   bool after_unk = false;
   for (size_t end = word.size(); end > 0;) {
     const Node& node = best[end];
     const bool is_unk = node.id == options_.unk.value_or(kUncovered);
+    // Without bytes to fall back to, SentencePiece joins unknown characters as well.
     if (is_unk && after_unk)
-      pieces.back() = word.substr(node.begin, pieces.back().size() + end - node.begin);
+      pieces.back().first = node.begin;
     else
-      pieces.push_back(word.substr(node.begin, end - node.begin));
+      pieces.emplace_back(node.begin, end);
     after_unk = is_unk;
     end = node.begin;
   }
-  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) append_piece(*piece, ids);
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) put(piece->first, piece->second);
+}
+
+void UnigramModel::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+  cut(word, [&](size_t begin, size_t end) { append_piece(word.substr(begin, end - begin), ids); });
+}
+
+void UnigramModel::trace_word(std::string_view word, std::vector<WordToken>& tokens) const {
+  std::vector<int32_t> ids;
+  cut(word, [&](size_t begin, size_t end) {
+    ids.clear();
+    append_piece(word.substr(begin, end - begin), ids);
+    for (const int32_t id : ids)
+      tokens.push_back({id, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+  });
+}
+
+size_t UnigramModel::num_bytes_of(int32_t id) const {
+  const std::string* const token = vocabulary_.token(id);
+  if (!token || id == options_.unk) return 0;
+  const bool may_be_byte = options_.byte_fallback && token->size() == 6 && token->starts_with("<0x");
+  return may_be_byte ? 0 : token->size();
+}
+
+std::string UnigramModel::shown(int32_t id, std::string_view word_part) const {
+  return id == options_.unk ? std::string(word_part) : Model::shown(id, word_part);
+}
+
+std::optional<int32_t> UnigramModel::find_piece(std::string_view piece) const {
+  const auto id = vocabulary_.find(piece);
+  return id && !is_hidden_[static_cast<size_t>(*id)] ? id : std::nullopt;
 }
 
 void UnigramModel::append_piece(std::string_view piece, std::vector<int32_t>& ids) const {
-  if (const auto id = vocabulary_.find(piece)) return ids.push_back(*id);
+  if (const auto id = find_piece(piece)) return ids.push_back(*id);
   const auto id_of = [&](char byte) { return fallback_ids_[static_cast<uint8_t>(byte)]; };
   if (options_.byte_fallback && std::ranges::all_of(piece, [&](char byte) { return id_of(byte) >= 0; })) {
     for (const char byte : piece) ids.push_back(id_of(byte));

@@ -17,6 +17,15 @@ class WordLevelModel final : public Model {
     check(id || unk_, "{}: the vocabulary has neither '{}' nor its unk_token", name_, word.substr(0, 60));
     ids.push_back(id ? *id : *unk_);
   }
+  void trace_word(std::string_view word, std::vector<WordToken>& tokens) const override {
+    std::vector<int32_t> ids;
+    encode_word(word, ids);
+    tokens.push_back({ids[0], 0, static_cast<uint32_t>(word.size())});
+  }
+  size_t num_bytes_of(int32_t id) const override {
+    const std::string* const token = vocabulary_.token(id);
+    return token && id != unk_ ? token->size() : 0;
+  }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:

@@ -29,16 +29,39 @@ class WordPieceModel final : public Model {
 
   void encode_word(std::string_view word, std::vector<int32_t>& ids) const override {
     const size_t begin = ids.size();
-    if (count_code_points(word) <= options_.max_word_chars && append_pieces(word, ids)) return;
+    if (append_pieces(word, [&](int32_t id, size_t, size_t) { ids.push_back(id); })) return;
     ids.resize(begin);
-    check(unk_.has_value(), "{}: the vocabulary has neither '{}' nor the unk_token '{}'", options_.name,
-          word.substr(0, 60), options_.unk);
-    ids.push_back(*unk_);
+    ids.push_back(unk_for(word));
+  }
+
+  void trace_word(std::string_view word, std::vector<WordToken>& tokens) const override {
+    const size_t size = tokens.size();
+    const auto put = [&](int32_t id, size_t begin, size_t end) {
+      tokens.push_back({id, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+    };
+    if (append_pieces(word, put)) return;
+    tokens.resize(size);
+    put(unk_for(word), 0, word.size());
+  }
+
+  size_t num_bytes_of(int32_t id) const override {
+    const std::string* const token = vocabulary_.token(id);
+    if (!token || id == unk_) return 0;
+    return token->size() - (token->starts_with(options_.prefix) ? options_.prefix.size() : 0);
   }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
-  bool append_pieces(std::string_view word, std::vector<int32_t>& ids) const {
+  int32_t unk_for(std::string_view word) const {
+    check(unk_.has_value(), "{}: the vocabulary has neither '{}' nor the unk_token '{}'", options_.name,
+          word.substr(0, 60), options_.unk);
+    return *unk_;
+  }
+
+  // put(id, begin, end) for each piece; false if a part of the word has none or the word is too long.
+  template <typename Put>
+  bool append_pieces(std::string_view word, const Put& put) const {
+    if (count_code_points(word) > options_.max_word_chars) return false;
     for (size_t at = 0; at < word.size();) {
       std::string piece = at > 0 ? options_.prefix : "";
       const size_t prefix_size = piece.size();
@@ -46,8 +69,9 @@ class WordPieceModel final : public Model {
       std::optional<int32_t> id;
       while (piece.size() > prefix_size && !(id = vocabulary_.find(piece))) piece.pop_back();
       if (!id) return false;
-      ids.push_back(*id);
-      at += piece.size() - prefix_size;
+      const size_t end = at + piece.size() - prefix_size;
+      put(*id, at, end);
+      at = end;
     }
     return true;
   }

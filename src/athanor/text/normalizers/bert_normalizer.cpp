@@ -1,6 +1,9 @@
 // BertNormalizer: drops control characters, sets ideographs apart, strips accents, lowers case.
+#include <string>
+
 #include "athanor/text/normalizers/normalizer.h"
 #include "athanor/text/unicode.h"
+#include "athanor/text/unicode/normal_form.h"
 
 namespace athanor::text::normalizers {
 namespace {
@@ -13,29 +16,29 @@ class BertNormalizer final : public Normalizer {
  public:
   explicit BertNormalizer(BertOptions options) : options_(options) {}
 
-  void apply(std::string& text) const override {
-    std::string out;
-    for (size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
-      append(std::string_view(text).substr(at, c.size), c.value, out);
-      at += c.size;
-    }
-    text = std::move(out);
+  void apply(NormalizedText& text) const override {
+    Rewriter rewriter(text);
+    while (!rewriter.done()) rewrite_next(rewriter);
+    rewriter.finish();
     if (options_.strip_accents) {
       to_normal_form(NormalForm::nfd, text);
-      strip_marks(is_nonspacing_mark, text);
+      strip_marks(is_nonspacing_mark_of_bert, text);
     }
     if (options_.lowercase) to_lowercase(text);
   }
 
  private:
-  void append(std::string_view bytes, uint32_t c, std::string& out) const {
-    if (options_.clean_text && (c == 0 || c == 0xFFFD || is_control(c))) return;
-    if (options_.clean_text && is_space(c)) return out.push_back(' ');
-    const bool apart = options_.handle_chinese_chars && is_chinese(c);
-    if (apart) out.push_back(' ');
-    out += bytes;
-    if (apart) out.push_back(' ');
+  void rewrite_next(Rewriter& rewriter) const {
+    const CodePoint next = decode_utf8(rewriter.rest(), 0);
+    const uint32_t c = next.value;
+    if (options_.clean_text && (c == 0 || c == 0xFFFD || is_control_of_bert(c)))
+      return rewriter.drop(next.size);
+    if (options_.clean_text && is_space(c)) return rewriter.put(" ", 0);
+    if (!options_.handle_chinese_chars || !is_chinese(c)) return rewriter.keep(next.size);
+    const std::string ideograph(rewriter.rest().substr(0, next.size));
+    rewriter.put(" ", 0);
+    rewriter.put(ideograph, 1);
+    rewriter.put(" ", 1);
   }
 
   BertOptions options_;

@@ -17,17 +17,18 @@ bool is_written_as_space(uint32_t c) {
 
 class NmtNormalizer final : public Normalizer {
  public:
-  void apply(std::string& text) const override {
-    std::string out;
-    for (size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
+  void apply(NormalizedText& text) const override {
+    Rewriter rewriter(text);
+    while (!rewriter.done()) {
+      const CodePoint c = decode_utf8(rewriter.rest(), 0);
       if (is_written_as_space(c.value))
-        out.push_back(' ');
-      else if (!is_dropped(c.value))
-        out.append(text, at, c.size);
-      at += c.size;
+        rewriter.put(" ", 0);
+      else if (is_dropped(c.value))
+        rewriter.drop(c.size);
+      else
+        rewriter.keep(c.size);
     }
-    text = std::move(out);
+    rewriter.finish();
   }
 };
 

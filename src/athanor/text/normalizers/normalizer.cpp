@@ -13,7 +13,7 @@ namespace {
 class SequenceNormalizer final : public Normalizer {
  public:
   explicit SequenceNormalizer(std::vector<std::unique_ptr<Normalizer>> steps) : steps_(std::move(steps)) {}
-  void apply(std::string& text) const override {
+  void apply(NormalizedText& text) const override {
     for (const auto& step : steps_) step->apply(text);
   }
   bool maps_bytes() const override {
@@ -28,7 +28,7 @@ class ReplaceNormalizer final : public Normalizer {
  public:
   ReplaceNormalizer(Pattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void apply(std::string& text) const override { text = pattern_.replace_all(text, content_); }
+  void apply(NormalizedText& text) const override { pattern_.replace_all(text, content_); }
 
  private:
   Pattern pattern_;
@@ -38,9 +38,7 @@ class ReplaceNormalizer final : public Normalizer {
 class PrependNormalizer final : public Normalizer {
  public:
   explicit PrependNormalizer(std::string prefix) : prefix_(std::move(prefix)) {}
-  void apply(std::string& text) const override {
-    if (!text.empty()) text.insert(0, prefix_);
-  }
+  void apply(NormalizedText& text) const override { text = with_prefix(prefix_, text.piece(true)); }
 
  private:
   std::string prefix_;
@@ -49,18 +47,25 @@ class PrependNormalizer final : public Normalizer {
 class StripNormalizer final : public Normalizer {
  public:
   StripNormalizer(bool left, bool right) : left_(left), right_(right) {}
-  void apply(std::string& text) const override {
-    size_t begin = text.size(), end = 0;  // of what is not white space
-    for (size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
+  void apply(NormalizedText& text) const override {
+    const std::string& all = text.text();
+    size_t begin = all.size(), end = 0;  // of what is not white space
+    for (size_t at = 0; at < all.size();) {
+      const CodePoint c = decode_utf8(all, at);
       if (!is_space(c.value)) {
         begin = std::min(begin, at);
         end = at + c.size;
       }
       at += c.size;
     }
-    if (right_) text.resize(end);
-    if (left_) text.erase(0, begin);
+    if (!left_) begin = 0;
+    if (!right_) end = all.size();
+    const size_t size = all.size();
+    Rewriter rewriter(text);
+    rewriter.drop(std::min(begin, size));
+    if (end > begin) rewriter.keep(end - begin);
+    rewriter.drop(size - std::max(begin, end));
+    rewriter.finish();
   }
 
  private:
@@ -69,11 +74,17 @@ class StripNormalizer final : public Normalizer {
 
 class ByteLevelNormalizer final : public Normalizer {
  public:
-  void apply(std::string& text) const override { text = bytes_to_chars(text); }
+  void apply(NormalizedText& text) const override { bytes_to_chars(text); }
   bool maps_bytes() const override { return true; }
 };
 
 }  // namespace
+
+std::string Normalizer::applied(std::string_view text) const {
+  NormalizedText normalized({.text = text, .at_start = true});
+  apply(normalized);
+  return normalized.text();
+}
 
 std::unique_ptr<Normalizer> parse_normalizer(const JsonNode& node) {
   const std::string type = node.at("type").text();

@@ -1,6 +1,8 @@
 // Rewrites text before pre-tokenization: Unicode normal forms, case, replacements. One file per group.
 //
-//   normalizer->apply(text);  // in place
+//   NormalizedText text({.text = "Ab"});
+//   normalizer->apply(text);           // in place
+//   std::string plain = normalizer->applied("Ab");
 //
 // Bytes that are not UTF-8 pass unchanged. Thread rule: const methods from any thread.
 #pragma once
@@ -9,13 +11,15 @@
 #include <string>
 
 #include "athanor/text/json_node.h"
+#include "athanor/text/normalized_text.h"
 
 namespace athanor::text::normalizers {
 
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual void apply(std::string& text) const = 0;
+  virtual void apply(NormalizedText& text) const = 0;
+  std::string applied(std::string_view text) const;
   // Whether it writes all bytes as characters, so that everything after it is UTF-8.
   virtual bool maps_bytes() const { return false; }
 };
@@ -28,9 +32,7 @@ std::unique_ptr<Normalizer> make_nmt_normalizer();
 std::unique_ptr<Normalizer> parse_precompiled_normalizer(const JsonNode& node);
 
 // What the Unicode normalizers are made of.
-enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
-void to_normal_form(NormalForm form, std::string& text);
-void to_lowercase(std::string& text);
-void strip_marks(bool (*is_stripped)(uint32_t), std::string& text);
+void to_lowercase(NormalizedText& text);
+void strip_marks(bool (*is_stripped)(uint32_t), NormalizedText& text);
 
 }  // namespace athanor::text::normalizers

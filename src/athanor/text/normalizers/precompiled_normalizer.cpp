@@ -1,16 +1,15 @@
 // Precompiled: SentencePiece's map of characters, read as Hugging Face reads it. The map is the size of a trie, the
 // trie (a double array of darts-clone's units) and the replacements, each with a NUL behind it.
 #include <fmt/core.h>
-#include <unicode/brkiter.h>
-#include <unicode/utext.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "athanor/base/check.h"
 #include "athanor/text/base64.h"
 #include "athanor/text/normalizers/normalizer.h"
 #include "athanor/text/unicode.h"
+#include "athanor/text/unicode/clusters.h"
 
 namespace athanor::text::normalizers {
 namespace {
@@ -96,39 +95,43 @@ class PrecompiledNormalizer final : public Normalizer {
  public:
   explicit PrecompiledNormalizer(CharMap map) : map_(std::move(map)) {}
 
-  void apply(std::string& text) const override {
-    check(text.size() <= INT32_MAX, "unicode: a text of {} bytes, expected at most 2 GiB", text.size());
-    UErrorCode status = U_ZERO_ERROR;
-    const std::unique_ptr<UText, decltype(&utext_close)> source(
-        utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status), utext_close);
-    const std::unique_ptr<icu::BreakIterator> clusters(
-        icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
-    if (U_SUCCESS(status)) clusters->setText(source.get(), status);
-    check(U_SUCCESS(status), "unicode: ICU has no clusters of characters: {}", u_errorName(status));
-    std::string out;
-    const std::string_view all = text;
-    int32_t begin = 0;
-    for (int32_t end = clusters->next(); end != icu::BreakIterator::DONE; end = clusters->next()) {
-      append_cluster(all.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), out);
-      begin = end;
+  void apply(NormalizedText& text) const override {
+    const std::string all = text.text();
+    Rewriter rewriter(text);
+    for (size_t at = 0; at < all.size();) {
+      const size_t end = unicode::cluster_end(all, at);
+      rewrite_cluster(std::string_view(all).substr(at, end - at), rewriter);
+      at = end;
     }
-    text = std::move(out);
+    rewriter.finish();
   }
 
  private:
   // A cluster of less than six bytes that begins with a key is replaced as a whole.
-  void append_cluster(std::string_view cluster, std::string& out) const {
+  void rewrite_cluster(std::string_view cluster, Rewriter& rewriter) const {
     constexpr size_t kLongCluster = 6;
-    if (cluster.size() < kLongCluster) {
-      if (const auto replacement = map_.find(cluster)) {
-        out += *replacement;
-        return;
-      }
-    }
+    if (cluster.size() < kLongCluster)
+      if (const auto replacement = map_.find(cluster)) return replace(cluster, *replacement, rewriter);
     for (size_t at = 0; at < cluster.size();) {
       const std::string_view part = cluster.substr(at, decode_utf8(cluster, at).size);
-      out += map_.find(part).value_or(part);
+      if (const auto replacement = map_.find(part))
+        replace(part, *replacement, rewriter);
+      else
+        rewriter.keep(part.size());
       at += part.size();
+    }
+  }
+
+  // One character stands for one; the last of the new ones are put in, or the last one stands for all that are left.
+  static void replace(std::string_view old, std::string_view with, Rewriter& rewriter) {
+    const int64_t num_old = count_code_points(old), num_new = count_code_points(with);
+    if (num_new == 0) return rewriter.drop(old.size());
+    for (int64_t i = 0; i < num_new; ++i) {
+      const size_t size = decode_utf8(with, 0).size;
+      const int64_t left_over = i + 1 == num_new ? num_old - num_new : 0;
+      rewriter.put(with.substr(0, size),
+                   i >= num_old ? 1 : -static_cast<int>(std::max<int64_t>(left_over, 0)));
+      with.remove_prefix(size);
     }
   }
 

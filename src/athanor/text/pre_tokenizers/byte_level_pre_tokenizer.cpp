@@ -1,6 +1,4 @@
 // ByteLevel: cuts by GPT-2's pattern, then writes the bytes of each word as printable characters.
-#include <string>
-
 #include "athanor/text/byte_level.h"
 #include "athanor/text/pre_tokenizers/pre_tokenizer.h"
 #include "athanor/text/pre_tokenizers/word_scanner.h"
@@ -15,17 +13,9 @@ class ByteLevelPreTokenizer final : public PreTokenizer {
 
   void split(Piece piece, const PieceSink& sink) const override {
     if (piece.text.empty()) return;
-    std::string prefixed;
-    if (add_prefix_space_ && piece.text.front() != ' ') {
-      prefixed.append(1, ' ').append(piece.text);
-      piece.text = prefixed;
-    }
-    if (!use_regex_) return put(piece, sink);
-    for (size_t at = 0; at < piece.text.size();) {
-      const size_t end = word_end(WordPattern::gpt2, piece.text, at);
-      put({piece.text.substr(at, end - at), piece.at_start && at == 0}, sink);
-      at = end;
-    }
+    if (!add_prefix_space_ || piece.text.front() == ' ') return cut(piece, sink);
+    const NormalizedText prefixed = with_prefix(" ", piece);
+    cut(prefixed.piece(piece.at_start), sink);
   }
 
   bool drop_final_byte_map() override {
@@ -35,10 +25,20 @@ class ByteLevelPreTokenizer final : public PreTokenizer {
   bool maps_bytes() const override { return true; }
 
  private:
+  void cut(Piece piece, const PieceSink& sink) const {
+    if (!use_regex_) return put(piece, sink);
+    for (size_t at = 0; at < piece.text.size();) {
+      const size_t end = word_end(WordPattern::gpt2, piece.text, at);
+      put(piece.part(at, end), sink);
+      at = end;
+    }
+  }
+
   void put(Piece piece, const PieceSink& sink) const {
     if (!map_) return sink(piece);
-    const std::string chars = bytes_to_chars(piece.text);
-    sink({chars, piece.at_start});
+    NormalizedText chars(piece);
+    bytes_to_chars(chars);
+    sink(chars.piece(piece.at_start));
   }
 
   bool add_prefix_space_, use_regex_;

@@ -50,7 +50,7 @@ class WhitespacePreTokenizer final : public PreTokenizer {
         if (at == piece.text.size()) break;
         c = decode_utf8(piece.text, at);
       }
-      if (kind != Kind::space) sink({piece.text.substr(begin, at - begin), piece.at_start && begin == 0});
+      if (kind != Kind::space) sink(piece.part(begin, at));
     }
   }
 };
@@ -63,7 +63,7 @@ class BertPreTokenizer final : public PreTokenizer {
 
  private:
   ClassSplit spaces_{is_space, SplitBehavior::removed};
-  ClassSplit punctuation_{is_punctuation, SplitBehavior::isolated};
+  ClassSplit punctuation_{is_punctuation_of_bert, SplitBehavior::isolated};
 };
 
 }  // namespace
@@ -78,7 +78,7 @@ std::unique_ptr<PreTokenizer> parse_class_split(const JsonNode& node) {
                                                                     : SplitBehavior::contiguous);
   if (type == "Punctuation") {
     const auto behavior = node.find("behavior");
-    return make(is_punctuation, behavior ? parse_split_behavior(*behavior) : SplitBehavior::isolated);
+    return make(is_punctuation_of_bert, behavior ? parse_split_behavior(*behavior) : SplitBehavior::isolated);
   }
   if (type == "WhitespaceSplit") return make(is_space, SplitBehavior::removed);
   if (type == "CharDelimiterSplit") {

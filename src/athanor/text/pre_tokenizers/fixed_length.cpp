@@ -15,7 +15,7 @@ class FixedLength final : public PreTokenizer {
     for (size_t at = 0; at < piece.text.size();) {
       const size_t begin = at;
       for (int64_t i = 0; i < length_ && at < piece.text.size(); ++i) at += decode_utf8(piece.text, at).size;
-      sink({piece.text.substr(begin, at - begin), piece.at_start && begin == 0});
+      sink(piece.part(begin, at));
     }
   }
 

@@ -18,18 +18,21 @@ class MetaspacePreTokenizer final : public PreTokenizer {
   void split(Piece piece, const PieceSink& sink) const override {
     const bool prepends = options_.prepend == Metaspace::Prepend::always ||
                           (options_.prepend == Metaspace::Prepend::first && piece.at_start);
-    std::string text = Pattern(" ").replace_all(piece.text, mark_);
-    if (prepends && !text.starts_with(mark_)) text.insert(0, mark_);
-    if (!split_) return sink({text, piece.at_start});
+    NormalizedText marked(piece);
+    Pattern(" ").replace_all(marked, mark_);
+    if (prepends && !marked.text().starts_with(mark_))
+      marked = with_prefix(mark_, marked.piece(piece.at_start));
+    const Piece whole = marked.piece(piece.at_start);
+    if (!split_) return sink(whole);
     std::vector<Stretch> stretches;
     size_t last_end = 0;
-    Pattern(mark_).for_each_match(text, [&](size_t begin, size_t end) {
+    Pattern(mark_).for_each_match(whole.text, [&](size_t begin, size_t end) {
       if (begin > last_end) stretches.push_back({last_end, begin, false});
       stretches.push_back({begin, end, true});
       last_end = end;
     });
-    if (last_end < text.size()) stretches.push_back({last_end, text.size(), false});
-    emit_stretches({text, piece.at_start}, std::move(stretches), SplitBehavior::merged_with_next, sink);
+    if (last_end < whole.text.size()) stretches.push_back({last_end, whole.text.size(), false});
+    emit_stretches(whole, std::move(stretches), SplitBehavior::merged_with_next, sink);
   }
 
  private:

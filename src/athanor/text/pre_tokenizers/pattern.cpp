@@ -27,6 +27,21 @@ std::string Pattern::replace_all(std::string_view text, std::string_view with) c
   return out.append(text.substr(last_end));
 }
 
+void Pattern::replace_all(NormalizedText& text, std::string_view with) const {
+  std::vector<std::pair<size_t, size_t>> matches;
+  for_each_match(text.text(), [&](size_t begin, size_t end) { matches.emplace_back(begin, end); });
+  if (matches.empty()) return;
+  Rewriter rewriter(text);
+  size_t last_end = 0;
+  for (const auto& [begin, end] : matches) {
+    rewriter.keep(begin - last_end);
+    rewriter.drop(end - begin);
+    rewriter.put_all(with);
+    last_end = end;
+  }
+  rewriter.finish();
+}
+
 Pattern parse_pattern(const JsonNode& node) {
   if (const auto literal = node.find("String")) return Pattern(literal->text());
   const auto regex = node.find("Regex");

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "athanor/text/json_node.h"
+#include "athanor/text/normalized_text.h"
 #include "athanor/text/pre_tokenizers/regex.h"
 
 namespace athanor::text::pre_tokenizers {
@@ -24,6 +25,7 @@ class Pattern {
   void for_each_match(std::string_view text,
                       const std::function<void(size_t begin, size_t end)>& match) const;
   std::string replace_all(std::string_view text, std::string_view with) const;
+  void replace_all(NormalizedText& text, std::string_view with) const;
 
  private:
   std::variant<std::string, Regex> what_;

@@ -63,7 +63,7 @@ void emit_stretches(Piece piece, std::vector<Stretch> stretches, SplitBehavior b
       break;
   }
   for (const Stretch& s : stretches)
-    if (s.end > s.begin) sink({piece.text.substr(s.begin, s.end - s.begin), piece.at_start && s.begin == 0});
+    if (s.end > s.begin) sink(piece.part(s.begin, s.end));
 }
 
 SplitBehavior parse_split_behavior(const JsonNode& node) {

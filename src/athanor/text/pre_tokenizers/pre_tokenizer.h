@@ -1,6 +1,6 @@
 // Splits text into the words that a model encodes one by one. One file per group of pre-tokenizers.
 //
-//   pre_tokenizer->split({text, true}, [&](Piece word) { model.encode_word(word.text, ids); });
+//   pre_tokenizer->split({.text = text, .at_start = true}, [&](Piece word) { model.encode_word(word.text, ids); });
 //
 // Pieces come in order and are never empty; a piece's text lives only during the call.
 // Thread rule: const methods from any thread.
@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "athanor/text/json_node.h"
+#include "athanor/text/normalized_text.h"
 
 namespace athanor::text::pre_tokenizers {
 
-struct Piece {
-  std::string_view text;
-  bool at_start;  // it is at the start of the input text
-};
+using text::Piece;
 using PieceSink = std::function<void(Piece)>;
 
 class PreTokenizer {

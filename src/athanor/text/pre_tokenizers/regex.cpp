@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "athanor/base/check.h"
-#include "athanor/text/pre_tokenizers/posix_classes.h"
+#include "athanor/text/pre_tokenizers/regex_classes.h"
 #include "athanor/text/unicode.h"
 
 namespace athanor::text::pre_tokenizers {
@@ -94,7 +94,7 @@ Regex::Regex(const std::string& pattern) : state_(std::make_unique<State>()) {
   check(pattern.size() <= kMaxPatternBytes, "regex of {} bytes, expected at most {}", pattern.size(),
         kMaxPatternBytes);
   state_->pattern = pattern;
-  const std::string spelled = spell_out_posix_classes(pattern);
+  const std::string spelled = spell_out_classes(pattern);
   OnigErrorInfo info;
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);

@@ -40,7 +40,7 @@ class WordSplit final : public PreTokenizer {
   void split(Piece piece, const PieceSink& sink) const override {
     for (size_t at = 0; at < piece.text.size();) {
       const size_t end = word_end(pattern_, piece.text, at);
-      sink({piece.text.substr(at, end - at), piece.at_start && at == 0});
+      sink(piece.part(at, end));
       at = end;
     }
   }

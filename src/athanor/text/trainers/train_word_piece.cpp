@@ -35,9 +35,8 @@ WordSplitter word_piece_splitter() {
   const std::shared_ptr<const Normalizer> normalizer = parse_normalizer(normalizer_file.root());
   const std::shared_ptr<const PreTokenizer> pre_tokenizer = parse_pre_tokenizer(pre_tokenizer_file.root());
   return [normalizer, pre_tokenizer](std::string_view text, const WordSink& put) {
-    std::string normalized(text);
-    normalizer->apply(normalized);
-    pre_tokenizer->split({normalized, true}, [&](Piece word) { put(word.text); });
+    const std::string normalized = normalizer->applied(text);
+    pre_tokenizer->split({.text = normalized, .at_start = true}, [&](Piece word) { put(word.text); });
   };
 }
 
