@@ -15,11 +15,12 @@
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
 #include "athanor/documents/document_reader.h"
-#include "athanor/text/import_gpt2.h"
 #include "athanor/text/tokenizer.h"
 #include "athanor/text/trainers/trainer.h"
+#include "athanor/text/unicode.h"
 #include "command.h"
 #include "read_remarks.h"
+#include "tokenizer_import.h"
 
 namespace athanor::apps {
 namespace {
@@ -115,16 +116,74 @@ struct TokenizerTrainCommand {
   }
 };
 
+// What the tokenizer itself warns of, on standard error.
+std::shared_ptr<const Tokenizer> load_tokenizer(Env& env, const std::string& path) {
+  auto loaded = Tokenizer::load(env, tokenizer_path(env, path));
+  print_warnings(loaded->warnings());
+  return loaded;
+}
+
+// The code points before each byte that a range begins or ends at.
+class Characters {
+ public:
+  explicit Characters(std::string_view text) : text_(text) {}
+  int64_t before(uint32_t byte) {
+    if (byte < at_) at_ = count_ = 0;
+    for (; at_ < byte; ++count_) at_ += text::decode_utf8(text_, at_).size;
+    return count_;
+  }
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+  int64_t count_ = 0;
+};
+
 struct EncodeCommand {
-  std::string tokenizer, input = "-";
-  bool ordinary = false, json = false;
+  std::string tokenizer, input = "-", pair, offsets;
+  bool ordinary = false, tokens = false, special = false, json = false;
 
   void run() const {
     Env& env = system_env();
-    const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
+    const auto loaded = load_tokenizer(env, tokenizer);
     const std::string text = read_input(env, input);
-    print(fmt::format("[{}]\n",
-                      fmt::join(ordinary ? loaded->encode_ordinary(text) : loaded->encode(text), ",")));
+    if (offsets.empty() && !tokens && !special && pair.empty())
+      return print(fmt::format(
+          "[{}]\n", fmt::join(ordinary ? loaded->encode_ordinary(text) : loaded->encode(text), ",")));
+    const text::EncodeOptions options{.ordinary = ordinary, .tokens = tokens};
+    text::Encoding encoding = loaded->encode_with_offsets(text, options);
+    count_in_characters(text, encoding);
+    std::optional<text::Encoding> second;
+    if (!pair.empty()) {
+      const std::string other = read_input(env, pair);
+      second = loaded->encode_with_offsets(other, options);
+      count_in_characters(other, *second);
+    }
+    if (special || second) encoding = loaded->with_special_tokens(std::move(encoding), std::move(second));
+    print_json(as_json(encoding));
+  }
+
+  void count_in_characters(const std::string& text, text::Encoding& encoding) const {
+    if (offsets == "bytes") return;
+    Characters characters(text);
+    for (text::TextRange& range : encoding.ranges)
+      range = {static_cast<uint32_t>(characters.before(range.begin)),
+               static_cast<uint32_t>(characters.before(range.end))};
+  }
+
+  Json as_json(const text::Encoding& encoding) const {
+    Json document = {{"ids", encoding.ids}};
+    if (tokens) document["tokens"] = encoding.tokens;
+    if (!offsets.empty()) {
+      document["offsets"] = Json::array();
+      for (const text::TextRange& range : encoding.ranges)
+        document["offsets"].push_back(Json::array({range.begin, range.end}));
+    }
+    if (!encoding.types.empty()) {
+      document["type_ids"] = encoding.types;
+      document["special"] = encoding.special;
+    }
+    return document;
   }
 };
 
@@ -134,7 +193,7 @@ struct DecodeCommand {
 
   void run() const {
     Env& env = system_env();
-    const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
+    const auto loaded = load_tokenizer(env, tokenizer);
     const std::string text = loaded->decode(parse_ids(read_input(env, input)));
     if (!json) return print(text);
     print_json(Json{{"text", text}});
@@ -172,7 +231,7 @@ struct TokenizerInspectCommand {
 
   void run() const {
     Env& env = system_env();
-    const auto loaded = Tokenizer::load(env, tokenizer_path(env, tokenizer));
+    const auto loaded = load_tokenizer(env, tokenizer);
     // Unordered: an ordered object looks for every key before it inserts it, the square of a vocabulary.
     const nlohmann::json file = nlohmann::json::parse(loaded->json());
     const SpecialTokens& special = loaded->special_tokens();
@@ -198,44 +257,6 @@ struct TokenizerInspectCommand {
     for (const Json& token : facts["added_tokens"])
       print(fmt::format("added token    {:>6}  {}\n", token["id"].get<int64_t>(),
                         printable(token["content"].get<std::string>())));
-  }
-};
-
-struct TokenizerImportCommand {
-  std::string vocab, merges, output, pattern = "gpt2";
-  bool json = false;
-
-  void run() const {
-    Env& env = system_env();
-    const std::string text = import_gpt2(env, vocab, merges, pattern);
-    TokenizerFiles beside = read_tokenizer_files(env, parent_folder(vocab));
-    const auto alone = Tokenizer::parse(text, output);
-    const auto in_company = Tokenizer::parse(text, output, std::move(beside));
-    write_output(env, output, text);
-    const auto end = alone->end_of_text();
-    const std::string note = end_note(*alone, *in_company);
-    if (json)
-      return print(Json{{"output", output},
-                        {"vocab_size", alone->vocab_size()},
-                        {"end_of_text", end ? Json(*end) : Json(nullptr)},
-                        {"note", note}}
-                       .dump() +
-                   "\n");
-    print(fmt::format("{}: {} tokens, {}\n", output, with_commas(alone->vocab_size()), note));
-  }
-
-  // Which token ends a text, as far as the new file says that by itself.
-  std::string end_note(const Tokenizer& alone, const Tokenizer& in_company) const {
-    const auto end = alone.end_of_text(), named = in_company.end_of_text();
-    const SpecialTokens& special = in_company.special_tokens();
-    if (named && named != end)
-      return fmt::format("the end of text '{}' is named by {} alone: copy that file beside a tokenizer.json",
-                         printable(in_company.token_of(*named)), special.end_from);
-    if (!end)
-      return "no end of text: documents will follow each other directly, unless a tokenizer_config.json "
-             "beside it "
-             "names an eos_token";
-    return fmt::format("end of text '{}' ({})", printable(alone.token_of(*end)), *end);
   }
 };
 
@@ -302,13 +323,26 @@ void add_tokenizer(CLI::App& app) {
   encode_app.add_option("--tokenizer", encode->tokenizer, kFileHelp)->required()->type_name("FILE");
   encode_app.add_option("--input", encode->input, "the text file; - reads standard input")
       ->capture_default_str();
+  encode_app
+      .add_option("--offsets", encode->offsets,
+                  "also print where each token begins and ends in the text, in characters or bytes")
+      ->expected(0, 1)
+      ->default_str("characters")
+      ->check(CLI::IsMember({"characters", "bytes"}));
+  encode_app.add_flag("--tokens", encode->tokens, "also print the tokens as the vocabulary writes them");
+  encode_app.add_flag("--special", encode->special, "put the tokenizer's special tokens around the text");
+  encode_app.add_option("--pair", encode->pair,
+                        "a second text file: a pair of texts with its special tokens");
   encode_app.add_flag("--ordinary", encode->ordinary, "read special tokens in the text as ordinary text");
   encode_app.add_flag("--json", encode->json, "the output is JSON with or without it");
   encode_app.footer(
       "Example:\n"
       "  echo 'some text' | athanor tokenizer encode --tokenizer tokenizer.json\n"
+      "  athanor tokenizer encode --tokenizer tokenizer.json --input a.txt --offsets --tokens --special\n"
       "\n"
-      "No special token is added and no byte changed.");
+      "Without --special no special token is added. With --offsets, --tokens, --special or --pair the output "
+      "is an "
+      "object with the keys ids, tokens, offsets, type_ids, special.");
 
   const auto decode =
       add_tokenizer_command<DecodeCommand>(tokenizer, "decode", "Print the text of a JSON array of ids");
@@ -326,22 +360,7 @@ void add_tokenizer(CLI::App& app) {
   inspect_app.add_flag("--json", inspect->json, kJsonHelp);
   inspect_app.footer("Example:\n  athanor tokenizer inspect runs/quickstart/checkpoints/step_00000400");
 
-  const auto import = add_tokenizer_command<TokenizerImportCommand>(
-      tokenizer, "import", "Turn vocab.json and merges.txt (GPT-2) into a tokenizer.json");
-  CLI::App& import_app = *tokenizer.get_subcommand("import");
-  import_app.add_option("--vocab", import->vocab, "vocab.json")->required()->type_name("FILE");
-  import_app.add_option("--merges", import->merges, "merges.txt")->required()->type_name("FILE");
-  import_app.add_option("--output,-o", import->output, "the file to write")->required()->type_name("FILE");
-  import_app
-      .add_option("--pattern", import->pattern,
-                  fmt::format("pre-tokenizer regex: {}", fmt::join(tokenizer_patterns(), ", ")))
-      ->capture_default_str();
-  import_app.add_flag("--json", import->json, kJsonHelp);
-  import_app.footer(
-      "Example:\n"
-      "  athanor tokenizer import --vocab vocab.json --merges merges.txt --output tokenizer.json\n"
-      "\n"
-      "Tokens that only added_tokens.json or tokenizer_config.json beside vocab.json has are taken too.");
+  add_tokenizer_import(tokenizer);
 }
 
 }  // namespace athanor::apps

@@ -6,7 +6,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/hash.h"
-#include "athanor/text/import_gpt2.h"
+#include "athanor/text/formats/gpt2.h"
 #include "athanor/text/tokenizer.h"
 #include "support/places.h"
 #include "support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // vocab.json and merges.txt as editors and downloads leave them, and the files beside them.
-#include "athanor/text/import_gpt2.h"
+#include "athanor/text/formats/gpt2.h"
 
 #include <gtest/gtest.h>
 

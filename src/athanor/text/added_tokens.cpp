@@ -63,6 +63,7 @@ std::vector<AddedToken> parse_added_tokens(const JsonNode& node, const Vocabular
     token.rstrip = item.boolean("rstrip", false);
     token.special = item.boolean("special", false);
     token.normalized = item.boolean("normalized", !token.special);
+    token.in_text = item.boolean("in_text", true);
     if (!contents.insert(token.content).second)
       item.at("content").fail(fmt::format("'{}' stands twice", token.content));
     if (!ids.insert(token.id).second) item.at("id").fail(fmt::format("{} stands twice", token.id));

@@ -29,6 +29,7 @@ struct AddedToken {
   bool rstrip = false;       // takes the white space behind it
   bool normalized = false;   // matched in normalized text; false: in the raw text
   bool special = false;
+  bool in_text = true;  // false: no text holds it, like SentencePiece's control symbols. Our own key
 };
 
 // Reads "added_tokens"; checks them against each other and the model's vocabulary.

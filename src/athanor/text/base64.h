@@ -12,5 +12,6 @@
 namespace athanor::text {
 
 std::optional<std::string> decode_base64(std::string_view text);
+std::string encode_base64(std::string_view bytes);
 
 }  // namespace athanor::text

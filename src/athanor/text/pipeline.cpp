@@ -50,7 +50,7 @@ Pipeline::Matchers Pipeline::make_matchers(bool with_special) const {
   const auto end_id = end_of_text();
   for (const AddedToken& token : parts_.added_tokens) {
     // Some files do not call their end-of-text special; a document must not forge it all the same.
-    if (!with_special && (token.special || token.id == end_id)) continue;
+    if (!token.in_text || (!with_special && (token.special || token.id == end_id))) continue;
     (token.normalized ? normalized : raw).push_back(token);
     if (token.normalized && parts_.normalizer)
       normalized.back().content = parts_.normalizer->applied(token.content);

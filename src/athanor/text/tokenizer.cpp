@@ -9,6 +9,8 @@
 #include <unordered_map>
 
 #include "athanor/base/error.h"
+#include "athanor/text/formats/sentencepiece.h"
+#include "athanor/text/formats/tiktoken.h"
 #include "athanor/text/pipeline.h"
 
 namespace athanor::text {
@@ -43,8 +45,18 @@ void check_tokens(const SpecialTokens& special, const text::PipelineParts& parts
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& path) {
+  const std::string text = env.read_text(path, kMaxTokenizerFileBytes);
+  if (text::is_sentencepiece(text)) return parse(text::sentencepiece_json(text, path), path);
+  if (text::is_tiktoken(text))
+    throw Error(
+        path +
+            ": got a file of ranks, which does not say how text is cut into words, expected a tokenizer.json",
+        "make one: athanor tokenizer import --ranks FILE --pattern cl100k --output tokenizer.json");
+  if (text.starts_with("[PAD]\n") || text.starts_with("[PAD]\r\n"))
+    throw Error(path + ": got a vocabulary alone, expected a tokenizer.json",
+                "make one: athanor tokenizer import --vocab vocab.txt --output tokenizer.json");
   const bool may_have_company = path.substr(path.rfind('/') + 1) == kTokenizerFile;
-  return parse(env.read_text(path, kMaxTokenizerFileBytes), path,
+  return parse(text, path,
                may_have_company ? read_tokenizer_files(env, parent_folder(path)) : TokenizerFiles{});
 }
 

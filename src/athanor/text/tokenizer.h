@@ -23,7 +23,7 @@ namespace athanor::text {
 
 class Tokenizer {
  public:
-  // A file called tokenizer.json is read with the files beside it (tokenizer_files.h), a file of another name alone.
+  // A tokenizer.json, or a SentencePiece .model. A file called tokenizer.json is read with the files beside it (tokenizer_files.h), a file of another name alone.
   static std::shared_ptr<const Tokenizer> load(Env& env, const std::string& path);
   // `files`: the files that lay beside the tokenizer.json.
   static std::shared_ptr<const Tokenizer> parse(std::string_view json, const std::string& name,

@@ -50,22 +50,19 @@ OrderedJson bpe_json(const TokenIds& tokens, const std::vector<std::pair<std::st
           {"merges", std::move(list)}};
 }
 
-OrderedJson split_json(WordPattern pattern) {
-  return {{"type", "Split"},
-          {"pattern", {{"Regex", regex_of(pattern)}}},
-          {"behavior", "Isolated"},
-          {"invert", false}};
+OrderedJson split_json(std::string_view regex) {
+  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
 }
 
-OrderedJson byte_level_json(WordPattern pattern) {
+OrderedJson byte_level_json(std::string_view regex) {
   const auto byte_level = [](bool use_regex) {
     return OrderedJson{
         {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
   };
   OrderedJson pre_tokenizer = byte_level(true);
-  if (pattern != WordPattern::gpt2)
+  if (known_pattern(regex) != WordPattern::gpt2)
     pre_tokenizer = {{"type", "Sequence"},
-                     {"pretokenizers", OrderedJson::array({split_json(pattern), byte_level(false)})}};
+                     {"pretokenizers", OrderedJson::array({split_json(regex), byte_level(false)})}};
   return {{"pre_tokenizer", std::move(pre_tokenizer)},
           {"post_processor", byte_level(true)},
           {"decoder", byte_level(true)}};

@@ -2,7 +2,7 @@
 //
 //   OrderedJson file = tokenizer_json(special_tokens);
 //   file["model"] = bpe_json(tokens, merges);
-//   file.update(byte_level_json(WordPattern::gpt2));
+//   file.update(byte_level_json(regex_of(WordPattern::gpt2)));
 //   std::string text = to_text(file);
 //
 // Thread rule: pure functions.
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,8 @@ OrderedJson vocab_json(const TokenIds& tokens);
 // a space.
 OrderedJson bpe_json(const TokenIds& tokens, const std::vector<std::pair<std::string, std::string>>& merges);
 // The keys pre_tokenizer, post_processor and decoder of a byte-level tokenizer.
-OrderedJson byte_level_json(WordPattern pattern);
-OrderedJson split_json(WordPattern pattern);
+OrderedJson byte_level_json(std::string_view regex);  // that cuts the text into words
+OrderedJson split_json(std::string_view regex);
 OrderedJson byte_fallback_decoder_json();  // turns <0xE4> into bytes, then joins all tokens
 
 std::string to_text(const OrderedJson& file);

@@ -148,7 +148,22 @@ std::unique_ptr<Model> parse_unigram(const JsonNode& node) {
     scores.push_back(pair[1].number());
     if (!std::isfinite(scores.back())) pair[1].fail("is not finite");
   }
-  UnigramOptions options{.name = node.name(), .byte_fallback = node.boolean("byte_fallback", false)};
+  const auto ids_at = [&](const char* key) {
+    std::vector<int32_t> ids;
+    if (const auto list = node.find(key))
+      for (const JsonNode& item : list->items()) {
+        const int64_t id = item.integer();
+        if (id < 0 || id >= static_cast<int64_t>(pieces.size()))
+          item.fail(fmt::format("got {}, expected 0 to {}", id, static_cast<int64_t>(pieces.size()) - 1));
+        ids.push_back(static_cast<int32_t>(id));
+      }
+    return ids;
+  };
+  UnigramOptions options{.name = node.name(),
+                         .byte_fallback = node.boolean("byte_fallback", false),
+                         .like_sentencepiece = node.boolean("like_sentencepiece", false),
+                         .not_in_text = ids_at("not_in_text"),
+                         .own_pieces = ids_at("own_pieces")};
   if (const auto unk = node.find("unk_id")) {
     const int64_t id = unk->integer();
     if (id < 0 || id >= static_cast<int64_t>(pieces.size()))

@@ -34,7 +34,7 @@ std::string train_bpe(const WordCounts& words, const TokenizerTrainerOptions& op
     if (options.progress) options.progress(done, vocab_size);
   });
   OrderedJson file = tokenizer_json(number(options.special_tokens));
-  file["pre_tokenizer"] = split_json(pattern_named(options.pattern));
+  file["pre_tokenizer"] = split_json(regex_of(pattern_named(options.pattern)));
   file["decoder"] = byte_fallback_decoder_json();
   file["model"] = bpe_json(number(trainer.tokens()), text_merges(trainer));
   file["model"]["byte_fallback"] = true;

@@ -46,7 +46,7 @@ std::string train_byte_bpe(const WordCounts& words, const TokenizerTrainerOption
   });
 
   OrderedJson file = tokenizer_json(number(options.special_tokens));
-  file.update(byte_level_json(pattern_named(options.pattern)));
+  file.update(byte_level_json(regex_of(pattern_named(options.pattern))));
   file["model"] = bpe_json(number(trainer.tokens()), text_merges(trainer));
   return to_text(file);
 }

@@ -26,6 +26,8 @@ WordSplitter word_piece_splitter();
 
 // What the types share.
 WordPattern pattern_named(const std::string& name);
+// The regular expression of a name, o200k among them; what is no name is one.
+std::string pattern_regex(const std::string& pattern);
 int64_t wanted_vocab_size(const TokenizerTrainerOptions& options);
 // How many characters the vocabulary has room for after num_reserved tokens; ConfigError if none.
 int64_t room_for_alphabet(const TokenizerTrainerOptions& options, int64_t num_reserved);

@@ -39,7 +39,7 @@ std::string train_unigram(const WordCounts& counts, const TokenizerTrainerOption
     vocab.push_back(OrderedJson::array({piece.text, piece.score}));
   }
   OrderedJson file = tokenizer_json(special);
-  file["pre_tokenizer"] = split_json(pattern_named(options.pattern));
+  file["pre_tokenizer"] = split_json(regex_of(pattern_named(options.pattern)));
   file["decoder"] = byte_fallback_decoder_json();
   int64_t unk_id = 0;
   for (const auto& [token, id] : special)

@@ -2,6 +2,7 @@
 // for BPE and then forgotten: the model takes the longest piece that fits.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "athanor/text/alphabet.h"
 #include "athanor/text/normalizers/normalizer.h"
@@ -27,6 +28,19 @@ OrderedJson pre_tokenizer_json() {
   return {{"type", "BertPreTokenizer"}};
 }
 
+// The characters that stand behind the first of some word.
+std::set<uint32_t> inner_chars(const WordCounts& words, const Alphabet& alphabet) {
+  std::set<uint32_t> chars;
+  words.for_each([&](std::string_view word, int64_t) {
+    alphabet.for_each_run(word, [&](std::string_view run) {
+      split_chars(run, [&](std::string_view c) {
+        if (c.data() != word.data()) chars.insert(decode_utf8(c, 0).value);
+      });
+    });
+  });
+  return chars;
+}
+
 }  // namespace
 
 WordSplitter word_piece_splitter() {
@@ -45,15 +59,18 @@ std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOpti
   std::vector<std::string> tokens = options.special_tokens;
   if (std::ranges::count(tokens, kWordPieceUnk) == 0) tokens.emplace_back(kWordPieceUnk);
   const std::vector<std::string> reserved = tokens;
-  // Every character is there twice, as the first of a word and with the prefix.
+  // A character may be there twice: as the first of a word, and with the prefix if any word has it inside.
   const Alphabet alphabet(words, room_for_alphabet(options, static_cast<int64_t>(tokens.size())) / 2);
   FlatMap<int32_t> first, inner;
-  for (const std::string& prefix : {std::string(), std::string(kPrefix)})
-    for (const uint32_t c : alphabet.chars()) {
-      (prefix.empty() ? first : inner)[c] = static_cast<int32_t>(tokens.size());
-      append_utf8(tokens.emplace_back(prefix), c);
-      check_not_special(tokens.back(), options);
-    }
+  const auto add = [&](const std::string& prefix, uint32_t c) {
+    (prefix.empty() ? first : inner)[c] = static_cast<int32_t>(tokens.size());
+    append_utf8(tokens.emplace_back(prefix), c);
+    check_not_special(tokens.back(), options);
+  };
+  const std::set<uint32_t> seen_inside = inner_chars(words, alphabet);
+  for (const uint32_t c : alphabet.chars()) add("", c);
+  for (const uint32_t c : alphabet.chars())
+    if (seen_inside.contains(c)) add(kPrefix, c);
   BpeTrainer trainer(std::move(tokens), {.continuing_subword_prefix = kPrefix, .forbidden = reserved});
   std::vector<int32_t> symbols;
   words.for_each([&](std::string_view word, int64_t count) {

@@ -42,6 +42,11 @@ const std::array<Type, 5>& types() {
   return table;
 }
 
+constexpr std::string_view kO200kRegex =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 [[noreturn]] void fail_name(const std::string& what, const std::string& got,
                             const std::vector<std::string>& known) {
   const std::string nearest = nearest_name(got, known);
@@ -92,6 +97,14 @@ WordPattern pattern_named(const std::string& name) {
   if (name == "cl100k" || name == "llama3") return WordPattern::cl100k;
   if (name == "qwen2") return WordPattern::qwen2;
   fail_name("pattern", name, tokenizer_patterns());
+}
+
+std::string pattern_regex(const std::string& pattern) {
+  if (pattern == "o200k") return std::string(kO200kRegex);
+  if (pattern == "p50k" || pattern == "r50k") return std::string(regex_of(WordPattern::gpt2));
+  const bool is_name =
+      std::ranges::all_of(pattern, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+  return is_name ? std::string(regex_of(pattern_named(pattern))) : pattern;
 }
 
 struct TokenizerTrainer::State {

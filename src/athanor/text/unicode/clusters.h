@@ -1,7 +1,7 @@
 // Extended grapheme clusters (UAX #29) by Unicode 16.0: what a reader takes for one character. The rule for Indic conjuncts
 // (GB9c) is left out.
 //
-//   for (size_t at = 0; at < text.size();) { const size_t end = cluster_end(text, at); ...; at = end; }
+//   for (size_t at = 0; at < text.size();) { at = cluster_end(text, at); }
 //
 // A byte that is not UTF-8 is a cluster by itself. Thread rule: pure functions.
 #pragma once

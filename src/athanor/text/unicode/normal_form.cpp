@@ -12,7 +12,7 @@
 namespace athanor::text::unicode {
 namespace {
 
-constexpr uint32_t kHangulBase = 0xAC00, kNumHangul = 11172, kNumVT = 588, kNumT = 28;
+constexpr uint32_t kHangulBase = 0xAC00, kNumHangul = 11172, kNumAfterL = 588, kNumAfterV = 28;
 
 // A character of the new text and what it does to the old one (Rewriter::put).
 struct Change {
@@ -71,9 +71,9 @@ class Normalization {
   void decompose(uint32_t c) {
     if (c >= kHangulBase && c < kHangulBase + kNumHangul) {
       const uint32_t s = c - kHangulBase;
-      add(0x1100 + s / kNumVT, 0);
-      add(0x1161 + s % kNumVT / kNumT, 1);
-      if (s % kNumT != 0) add(0x11A7 + s % kNumT, 1);
+      add(0x1100 + s / kNumAfterL, 0);
+      add(0x1161 + s % kNumAfterL / kNumAfterV, 1);
+      if (s % kNumAfterV != 0) add(0x11A7 + s % kNumAfterV, 1);
       return;
     }
     const auto targets = compatible_ ? decompositions().compatibility(c) : decompositions().canonical(c);

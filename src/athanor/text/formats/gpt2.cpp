@@ -1,4 +1,4 @@
-#include "athanor/text/import_gpt2.h"
+#include "athanor/text/formats/gpt2.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 #include "athanor/text/trainers/train_types.h"
 #include "athanor/text/unicode.h"
 
-namespace athanor::text {
+namespace athanor::text::formats {
 namespace {
 
 constexpr uint64_t kMaxGpt2FileBytes = uint64_t{256} << 20;
@@ -93,11 +93,11 @@ std::string import_gpt2(Env& env, const std::string& vocab_path, const std::stri
   text::OrderedJson json = text::tokenizer_json(special);
   add_beside(read_tokenizer_files(env, parent_folder(vocab_path)), vocab_path, vocabulary, special,
              json["added_tokens"]);
-  json.update(text::byte_level_json(word_pattern));
+  json.update(text::byte_level_json(regex_of(word_pattern)));
   json["model"] = text::bpe_json(tokens, merges);
   std::string result = text::to_text(json);
   Tokenizer::parse(result, merges_path);  // finds merges that make no token
   return result;
 }
 
-}  // namespace athanor::text
+}  // namespace athanor::text::formats

@@ -12,14 +12,14 @@
 
 #include "athanor/base/file.h"
 
-namespace athanor::text {
+namespace athanor::text::formats {
 
 // `pattern` is one of tokenizer_patterns(): the files do not say how text was split into words.
 std::string import_gpt2(Env& env, const std::string& vocab_path, const std::string& merges_path,
                         const std::string& pattern);
 
-}  // namespace athanor::text
+}  // namespace athanor::text::formats
 
 namespace athanor {
-using text::import_gpt2;
+using text::formats::import_gpt2;
 }  // namespace athanor
