@@ -30,8 +30,11 @@ struct DataConfig {
   double valid_fraction = 0.01;   // the last part of the token stream of each channel without valid_path
   std::string cache = {};         // folder for token files made on first use; default: ".cache" in train.runs
   std::string text_key = "text";  // the JSONL field that holds the document
-  // Sequences are cut from the stream of all documents. true: a token attends only within its own document, in training
-  // and in evaluation; its position stays that in the sequence.
+  // How documents become sequences: "stream" cuts them from the stream of all documents, "best-fit" packs whole documents
+  // (data/packing/best_fit.h).
+  std::string packing = "stream";
+  // true: a token attends only within its own document, in training and in evaluation; its position stays that in the
+  // sequence.
   bool document_mask = false;
 };
 

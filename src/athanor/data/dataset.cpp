@@ -122,9 +122,11 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
   dataset.tokenizer = options.tokenizer != nullptr ? options.tokenizer : open_tokenizer(config, env);
   dataset.vocab_size = vocabulary(config, options, dataset.tokenizer.get());
   const auto bytes = dataset.tokenizer == nullptr ? nullptr : std::make_shared<TokenBytes>(dataset.tokenizer);
+  const bool best_fit = data.packing == "best-fit";
   dataset.identity =
-      fmt::format("data: seq_len={} valid_fraction={} tokenizer={}\n", data.seq_len, data.valid_fraction,
-                  dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer));
+      fmt::format("data: seq_len={} valid_fraction={} tokenizer={}{}\n", data.seq_len, data.valid_fraction,
+                  dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer),
+                  best_fit ? " packing=best-fit" : "");
   TokenFiles files(env, config, options, dataset);
   std::set<std::string> names;
   for (const ChannelConfig& channel : data.channels) {
@@ -133,9 +135,10 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
     const auto tokens = files.open(channel.name, channel.path);
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel.name, channel.valid_path);
-    dataset.channels.emplace_back(ChannelOptions{channel.name, channel.weight, data.seq_len,
-                                                 data.valid_fraction, dataset.vocab_size, data.document_mask},
-                                  tokens, bytes, valid);
+    dataset.channels.emplace_back(
+        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
+                       data.document_mask, best_fit},
+        tokens, bytes, valid);
     dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}", channel.name,
                                     channel.weight, tokens->num_tokens(), tokens->quick_hash());
     if (valid != nullptr)
