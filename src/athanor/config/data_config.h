@@ -20,6 +20,8 @@ struct ChannelConfig {
       {};  // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally compressed)
   double weight = 1.0;          // share of the sequences, relative to the other channels
   std::string valid_path = {};  // validation text, like path; empty: the last part of path
+  double epochs = 0.0;          // times through the channel in the phase; 0: its weight counts
+  int64_t tokens = 0;           // places of sequences drawn from it in the phase; 0: its weight counts
   bool operator==(const ChannelConfig&) const = default;
 };
 
@@ -33,6 +35,8 @@ struct DataConfig {
   // How documents become sequences: "stream" cuts them from the stream of all documents, "best-fit" packs whole documents
   // (data/packing/best_fit.h).
   std::string packing = "stream";
+  double temperature =
+      0.0;  // above 0: shares are sizes to the power 1 / temperature; 0: weights, epochs and tokens
   // true: a token attends only within its own document, in training and in evaluation; its position stays that in the
   // sequence.
   bool document_mask = false;

@@ -10,7 +10,8 @@ std::vector<Field<Config>> train_fields() {
   using S = ScheduleConfig;
   using P = PrecisionConfig;
   return {
-      {"data", "channels", "the data mixture: name, path, relative weight and valid_path of each channel",
+      {"data", "channels",
+       "the data mixture: name, path, relative weight (or epochs, or tokens) and valid_path of each channel",
        "A channel is one source of text; losses are reported for each. A path is a .bin/.idx prefix, or "
        "text, JSONL or folders of them, tokenized once into data.cache.",
        at<&C::data, &D::channels>, any()},
@@ -41,6 +42,11 @@ std::vector<Field<Config>> train_fields() {
        "= "
        "true, else documents that share a sequence see each other.",
        at<&C::data, &D::packing>, one_of({"stream", "best-fit"})},
+      {"data", "temperature", "sampling temperature T of the mixture: shares are sizes^(1/T); 0: off",
+       "1 draws every channel in proportion to its tokens, larger values give small channels more, for "
+       "example "
+       "languages with little text. Replaces weight, epochs and tokens of the channels.",
+       at<&C::data, &D::temperature>, at_least(0)},
       {"data", "document_mask", "whether a token attends only within its own document",
        "false lets attention cross documents that share a sequence, as GPT-2 and LLaMA were trained; true is "
        "better where documents are short. It costs no time.",

@@ -63,6 +63,7 @@ class Channel {
 
   const std::string& name() const { return options_.name; }
   double weight() const { return options_.weight; }
+  void set_weight(double weight) { options_.weight = weight; }  // while the mixture is made (mixture.h)
   int64_t seq_len() const { return options_.seq_len; }
   const IndexedDataset& tokens() const { return *tokens_; }
   int64_t num_tokens() const { return tokens_->num_tokens(); }
