@@ -1,5 +1,7 @@
 #include "athanor/data/indexed_dataset.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -36,6 +38,24 @@ void widen(const std::byte* data, std::span<int32_t> out) {
        ++i)  // NOLINTNEXTLINE(bugprone-signed-char-misuse): the format has signed bytes
     out[i] = static_cast<int32_t>(load<T>(data, static_cast<int64_t>(i)));
 }
+
+// What the system reads ahead of an access to a mapped file. Sequences lie far apart, and to read ahead for each of them costs
+// a thousand times what its own pages do. Only advice: a refusal is of no account.
+void expect_access(const MappedFile& file, int how) {
+  if (file.size_bytes() > 0) ::madvise(const_cast<std::byte*>(file.data()), file.size_bytes(), how);
+}
+
+// Reads of a file from its start to its end, while this lives.
+class SequentialAccess {
+ public:
+  explicit SequentialAccess(const MappedFile& file) : file_(file) { expect_access(file_, MADV_SEQUENTIAL); }
+  ~SequentialAccess() { expect_access(file_, MADV_RANDOM); }
+  SequentialAccess(const SequentialAccess&) = delete;
+  SequentialAccess& operator=(const SequentialAccess&) = delete;
+
+ private:
+  const MappedFile& file_;
+};
 
 // The whole of a small file, blocks spread over a large one.
 void add_blocks(Hash128& hash, const MappedFile& file) {
@@ -93,6 +113,7 @@ std::string token_file_prefix(const std::string& path) {
 
 IndexedDataset::IndexedDataset(const std::string& path)
     : prefix_(token_file_prefix(path)), idx_(prefix_ + ".idx"), bin_(prefix_ + ".bin") {
+  expect_access(bin_, MADV_RANDOM);
   const std::string name = prefix_ + ".idx";
   const uint64_t size_bytes = idx_.size_bytes();
   check(size_bytes >= kHeaderBytes, "'{}': got {} bytes, expected at least the {} of its header", name,
@@ -249,6 +270,7 @@ std::string IndexedDataset::quick_hash() const {
 }
 
 std::string IndexedDataset::full_hash() const {
+  const SequentialAccess access(bin_);
   Hash128 hash;
   hash.update(idx_.data(), idx_.size_bytes());
   hash.update(bin_.data(), bin_.size_bytes());
@@ -257,6 +279,7 @@ std::string IndexedDataset::full_hash() const {
 }
 
 void IndexedDataset::check_ids(int64_t vocab_size) const {
+  const SequentialAccess access(bin_);
   std::array<int32_t, 4096> ids;
   for (int64_t first = 0; first < num_tokens_; first += static_cast<int64_t>(ids.size())) {
     const std::span<int32_t> part(ids.data(),
