@@ -23,7 +23,7 @@ with open(prefix + ".bin", "wb") as ids:
     ids.truncate(DOCUMENTS * LENGTH * 2)
 with open(prefix + ".toml", "w") as config:
     config.write(
-        '[model]\npreset = "llama-tiny"\nvocab_size = 60000\n'
+        '[model]\nnum_hidden_layers = 1\nhidden_size = 32\nnum_attention_heads = 2\nvocab_size = 512\n'
         '[data]\nchannels = [ {name = "sparse", path = "sparse"} ]\nseq_len = 256\nvalid_fraction = 0.0\n'
         "[train]\nglobal_batch_size = 32\nmicro_batch_size = 32\n"
     )
