@@ -39,6 +39,7 @@ Dataset open_data(const PhaseConfig& phase, ProgressLine& line) {
   return open_dataset(phase.config, system_env(),
                       {.threads = num_usable_cpus(),
                        .vocab_size = 0,
+                       .steps = phase.last_step - phase.first_step + 1,
                        .tokenizer = nullptr,
                        .progress = show_tokenizing(line)});
 }

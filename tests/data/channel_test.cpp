@@ -49,7 +49,7 @@ TEST_F(ChannelTest, EveryTokenIsATargetOnce) {
         std::vector<int> times(static_cast<size_t>(num_tokens), 0);
         std::vector<int32_t> ids(static_cast<size_t>(seq_len + 1));
         for (int64_t s = 0; s < channel.num_train_sequences(); ++s) {
-          channel.read_train(s, ids);
+          channel.read(channel.train_windows(s)[0].first, ids);
           EXPECT_EQ(ids[0], s * seq_len);
           for (size_t i = 1; i < ids.size(); ++i) ++times[static_cast<size_t>(ids[i])];
         }
@@ -97,8 +97,8 @@ TEST_F(ChannelTest, AChannelOfWeightZeroIsOnlyEvaluated) {
 TEST_F(ChannelTest, IdsOutsideTheVocabularyAreNamed) {
   const Channel channel = make(100, 4, 0.1, 1.0, 50);
   std::vector<int32_t> ids(5);
-  EXPECT_NO_THROW(channel.read_train(11, ids));
-  EXPECT_THAT(failure_of([&] { channel.read_train(12, ids); }),
+  EXPECT_NO_THROW(channel.read(channel.train_windows(11)[0].first, ids));
+  EXPECT_THAT(failure_of([&] { channel.read(channel.train_windows(12)[0].first, ids); }),
               AllOf(HasSubstr("channel 'en'"), HasSubstr("token 50"), HasSubstr("id 50"),
                     HasSubstr("vocabulary of 50")));
   std::string negative;
@@ -108,15 +108,14 @@ TEST_F(ChannelTest, IdsOutsideTheVocabularyAreNamed) {
   writer.finish();
   write("neg.bin", negative);
   const Channel bad({"bad", 1, 4, 0, 70000}, std::make_shared<IndexedDataset>(path("neg")), nullptr);
-  EXPECT_THAT(failure_of([&] { bad.read_train(0, ids); }), AllOf(HasSubstr("token 1"), HasSubstr("id -1")));
+  EXPECT_THAT(failure_of([&] { bad.read(0, ids); }), AllOf(HasSubstr("token 1"), HasSubstr("id -1")));
 }
 
 TEST_F(ChannelTest, RangesAreChecked) {
   const Channel channel = make(50, 4, 0.1);
-  std::vector<int32_t> ids(5), wrong(4);
-  EXPECT_THROW(channel.read_train(channel.num_train_sequences(), ids), Error);
-  EXPECT_THROW(channel.read_train(-1, ids), Error);
-  EXPECT_THROW(channel.read_train(0, wrong), Error);
+  std::vector<int32_t> ids(5);
+  EXPECT_THROW(channel.train_windows(channel.num_train_sequences()), Error);
+  EXPECT_THROW(channel.train_windows(-1), Error);
   EXPECT_THROW(channel.valid_window(channel.num_valid_windows()), Error);
   EXPECT_THROW(channel.valid_window(-1), Error);
   EXPECT_THROW(channel.read(48, ids), Error);

@@ -46,6 +46,25 @@ TEST_F(DatasetTest, OpensTextThroughTheCacheBesideIt) {
   EXPECT_TRUE(env_.is_folder(path("elsewhere")));
 }
 
+// The steps are those of the phase, and the weights that follow are part of what a resumed run must find.
+TEST_F(DatasetTest, EpochsBecomeWeights) {
+  config_.data.channels = {{"en", path("data/en")},
+                           {.name = "code", .path = path("data/code.jsonl"), .epochs = 3}};
+  config_.train.global_batch_size = 4;
+  config_.train.steps = 25;
+  const Dataset dataset = open();
+  const double of_code = 3.0 * static_cast<double>(dataset.channels[1].num_train_sequences()) / 100.0;
+  EXPECT_DOUBLE_EQ(dataset.channels[1].weight(), of_code);
+  EXPECT_DOUBLE_EQ(dataset.channels[0].weight(), 1 - of_code);
+  config_.train.steps = 50;
+  EXPECT_NE(open().identity, dataset.identity);
+  EXPECT_EQ(open_dataset(config_, env_, {.steps = 25, .tokenizer = tokenizer_, .progress = {}}).identity,
+            dataset.identity);
+  config_.data.temperature = 1;
+  EXPECT_THAT(failure_of([&] { open(); }),
+              HasSubstr("channel 'code': got epochs = 3 beside data.temperature = 1"));
+}
+
 TEST_F(DatasetTest, OpensTokenFilesWithoutATokenizer) {
   build_token_file(env_, *tokenizer_, {path("data/en")}, path("tokens/en"), {});
   config_.data.channels = {{"en", path("tokens/en"), 1}};

@@ -1,8 +1,6 @@
-// The namespaces: one per folder and one per subfolder, so comm/shm/ is athanor::comm::shm. Code finds the names of its
-// own folder first, so two folders may use the same name. `athanor` has using-directives for all folders, so a caller
-// writes athanor::Tensor. Which folder may include which stands in scripts/layers.txt.
+// One namespace per folder and per subfolder: comm/shm/ is athanor::comm::shm. Code finds the names of its own folder first,
+// and `athanor` has using-directives for all folders: athanor::Tensor. Which may include which stands in scripts/layers.txt.
 #pragma once
-
 namespace athanor {
 namespace base {}
 namespace config {}
@@ -81,7 +79,10 @@ using namespace passes;
 using namespace report;
 using namespace filters;
 }  // namespace corpus
-namespace data {}
+namespace data {
+namespace packing {}
+using namespace packing;
+}  // namespace data
 namespace checkpoint {
 namespace format {}
 using namespace format;
@@ -123,7 +124,6 @@ using namespace output;
 using namespace warm_up;
 }  // namespace launch
 namespace chaos {}
-
 using namespace athanor::base;
 using namespace athanor::config;
 using namespace athanor::tensor;

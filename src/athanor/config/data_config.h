@@ -20,6 +20,8 @@ struct ChannelConfig {
       {};  // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally compressed)
   double weight = 1.0;          // share of the sequences, relative to the other channels
   std::string valid_path = {};  // validation text, like path; empty: the last part of path
+  double epochs = 0.0;          // times through the channel in the phase; 0: its weight counts
+  int64_t tokens = 0;           // places of sequences drawn from it in the phase; 0: its weight counts
   bool operator==(const ChannelConfig&) const = default;
 };
 
@@ -30,8 +32,13 @@ struct DataConfig {
   double valid_fraction = 0.01;   // the last part of the token stream of each channel without valid_path
   std::string cache = {};         // folder for token files made on first use; default: ".cache" in train.runs
   std::string text_key = "text";  // the JSONL field that holds the document
-  // Sequences are cut from the stream of all documents. true: a token attends only within its own document, in training
-  // and in evaluation; its position stays that in the sequence.
+  // How documents become sequences: "stream" cuts them from the stream of all documents, "best-fit" packs whole documents
+  // (data/packing/best_fit.h).
+  std::string packing = "stream";
+  double temperature =
+      0.0;  // above 0: shares are sizes to the power 1 / temperature; 0: weights, epochs and tokens
+  // true: a token attends only within its own document, in training and in evaluation; its position stays that in the
+  // sequence.
   bool document_mask = false;
 };
 

@@ -34,6 +34,10 @@ std::vector<std::string> doubtful_settings(const Config& config) {
     lines.push_back(
         fmt::format("parallel.recompute = \"{}\" is replaced by what parallel.recompute_budget picks",
                     config.parallel.recompute));
+  if (config.data.packing == "best-fit" && !config.data.document_mask)
+    lines.push_back(
+        "data.packing = \"best-fit\" without data.document_mask: documents that share a sequence see each "
+        "other");
   return lines;
 }
 

@@ -54,6 +54,12 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
        {.is_path = true, .required = true}},
       {"data.channels", "weight", "share of the sequences, relative to the other channels",
        "A small channel with a large weight is read several times.", of<&ChannelConfig::weight>, above(0)},
+      {"data.channels", "epochs", "times through the channel in the run or phase; 0: its weight counts",
+       "The other channels share what remains by weight. Replaces weight and tokens.",
+       of<&ChannelConfig::epochs>, at_least(0)},
+      {"data.channels", "tokens", "tokens read of the channel in the run or phase; 0: its weight counts",
+       "The other channels share what remains by weight. Replaces weight and epochs.",
+       of<&ChannelConfig::tokens>, at_least(0)},
       {"data.channels", "valid_path", "validation text, like path; empty: the last part of path",
        "Give it where a corpus has a validation split of its own.", of<&ChannelConfig::valid_path>, path()},
   };

@@ -10,7 +10,8 @@ std::vector<Field<Config>> train_fields() {
   using S = ScheduleConfig;
   using P = PrecisionConfig;
   return {
-      {"data", "channels", "the data mixture: name, path, relative weight and valid_path of each channel",
+      {"data", "channels",
+       "the data mixture: name, path, relative weight (or epochs, or tokens) and valid_path of each channel",
        "A channel is one source of text; losses are reported for each. A path is a .bin/.idx prefix, or "
        "text, JSONL or folders of them, tokenized once into data.cache.",
        at<&C::data, &D::channels>, any()},
@@ -30,6 +31,22 @@ std::vector<Field<Config>> train_fields() {
        at<&C::data, &D::cache>, path()},
       {"data", "text_key", "field of a JSONL line that holds the text",
        "A path of text without JSON ignores it.", at<&C::data, &D::text_key>, any()},
+      {"data", "packing", "how documents become sequences",
+       "stream cuts sequences from the stream of all documents: no place is wasted, and most documents that "
+       "are "
+       "shorter than a sequence are cut in two. best-fit packs whole documents into sequences, and cuts only "
+       "what "
+       "is longer than data.seq_len; the rest of a sequence is padding, usually below 1 % of the places. "
+       "Then "
+       "the first token of a document is no target. 12 bytes of memory a document. Use it with document_mask "
+       "= "
+       "true, else documents that share a sequence see each other.",
+       at<&C::data, &D::packing>, one_of({"stream", "best-fit"})},
+      {"data", "temperature", "sampling temperature T of the mixture: shares are sizes^(1/T); 0: off",
+       "1 draws every channel in proportion to its tokens, larger values give small channels more, for "
+       "example "
+       "languages with little text. Replaces weight, epochs and tokens of the channels.",
+       at<&C::data, &D::temperature>, at_least(0)},
       {"data", "document_mask", "whether a token attends only within its own document",
        "false lets attention cross documents that share a sequence, as GPT-2 and LLaMA were trained; true is "
        "better where documents are short. It costs no time.",

@@ -42,8 +42,10 @@ std::string toml_channels(const std::vector<ChannelConfig>& channels) {
   std::string text = "[";
   for (const auto& channel : channels)
     text +=
-        fmt::format("\n  {{name = {}, path = {}, weight = {}{}}},", toml_string(channel.name),
+        fmt::format("\n  {{name = {}, path = {}, weight = {}{}{}{}}},", toml_string(channel.name),
                     toml_string(channel.path), toml_float(channel.weight),
+                    channel.epochs > 0 ? ", epochs = " + toml_float(channel.epochs) : "",
+                    channel.tokens > 0 ? fmt::format(", tokens = {}", channel.tokens) : "",
                     channel.valid_path.empty() ? "" : ", valid_path = " + toml_string(channel.valid_path));
   return text + (channels.empty() ? "]" : "\n]");
 }
@@ -87,6 +89,8 @@ struct AsJson {
     auto list = nlohmann::ordered_json::array();
     for (const auto& c : *channels) {
       list.push_back({{"name", c.name}, {"path", c.path}, {"weight", c.weight}});
+      if (c.epochs > 0) list.back()["epochs"] = c.epochs;
+      if (c.tokens > 0) list.back()["tokens"] = c.tokens;
       if (!c.valid_path.empty()) list.back()["valid_path"] = c.valid_path;
     }
     return list;

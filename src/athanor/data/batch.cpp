@@ -8,8 +8,6 @@
 namespace athanor::data {
 namespace {
 
-constexpr int32_t kNoTarget = -1;
-
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
@@ -59,24 +57,50 @@ void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
   std::vector<int32_t> ids(width + 1);
   for (size_t b = 0; b < rows; ++b) {
     const Sample sample = sampler_.sample(step, batch.first_index + static_cast<int64_t>(b));
-    const Channel& channel = channels_[static_cast<size_t>(sample.channel)];
-    bool is_left_out = sample.quarantined;
-    if (!is_left_out && on_damage_ == OnDamage::fail) {
-      channel.read_train(sample.sequence, ids);
-    } else if (!is_left_out) {
-      auto damage = channel.try_read_train(sample.sequence, ids);
-      is_left_out = damage.has_value();
-      if (damage) batch.damage.push_back(std::move(*damage));
-    }
-    if (is_left_out) std::fill(ids.begin(), ids.end(), 0);
     batch.channel_of[b] = sample.channel;
-    std::copy(ids.begin(), ids.end() - 1, batch.tokens.begin() + static_cast<int64_t>(b * width));
-    std::copy(ids.begin() + 1, ids.end(), batch.targets.begin() + static_cast<int64_t>(b * width));
-    if (is_left_out) std::fill_n(batch.targets.begin() + static_cast<int64_t>(b * width), width, kNoTarget);
-    if (!batch.document_starts.empty())
-      channel.document_starts(sample.sequence * seq_len_,
-                              std::span(batch.document_starts).subspan(b * width, width));
+    const auto row = [&](std::vector<int32_t>& of) { return std::span(of).subspan(b * width, width); };
+    const bool has_starts = !batch.document_starts.empty();
+    read_sequence(sample,
+                  {row(batch.tokens), row(batch.targets),
+                   has_starts ? row(batch.document_starts) : std::span<int32_t>()},
+                  ids, batch.damage);
   }
+}
+
+// What one sequence of a batch is; places that no window fills are padding, a document of their own without targets.
+void BatchReader::read_sequence(const Sample& sample, const Row& row, std::vector<int32_t>& ids,
+                                std::vector<DamagedToken>& damage) const {
+  const Channel& channel = channels_[static_cast<size_t>(sample.channel)];
+  bool is_left_out = sample.quarantined;
+  size_t at = 0;
+  for (const Window& window : channel.train_windows(sample.sequence)) {
+    const auto length = static_cast<size_t>(window.targets);
+    const std::span<int32_t> read(ids.data(), length + 1);
+    if (!is_left_out && on_damage_ == OnDamage::fail) {
+      channel.read(window.first, read);
+    } else if (!is_left_out) {
+      auto found = channel.try_read(window.first, read);
+      is_left_out = found.has_value();
+      if (found) damage.push_back(std::move(*found));
+    }
+    std::copy(read.begin(), read.end() - 1, row.tokens.begin() + static_cast<std::ptrdiff_t>(at));
+    std::copy(read.begin() + 1, read.end(), row.targets.begin() + static_cast<std::ptrdiff_t>(at));
+    channel.mask_targets(window.first, row.targets.subspan(at, length));
+    if (!row.starts.empty()) {
+      const std::span<int32_t> starts = row.starts.subspan(at, length);
+      channel.document_starts(window.first, starts);
+      for (int32_t& start : starts) start += static_cast<int32_t>(at);
+    }
+    at += length;
+  }
+  std::fill(row.tokens.begin() + static_cast<std::ptrdiff_t>(at), row.tokens.end(), 0);
+  std::fill(row.targets.begin() + static_cast<std::ptrdiff_t>(at), row.targets.end(), kNoTarget);
+  if (!row.starts.empty())
+    std::fill(row.starts.begin() + static_cast<std::ptrdiff_t>(at), row.starts.end(),
+              static_cast<int32_t>(at));
+  if (!is_left_out) return;
+  std::fill(row.tokens.begin(), row.tokens.end(), 0);
+  std::fill(row.targets.begin(), row.targets.end(), kNoTarget);
 }
 
 Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch,

@@ -7,7 +7,9 @@
 //
 // Micro-batch g of step s holds the slots [g * micro_batch_size, min((g + 1) * micro_batch_size, global_batch)) of the step.
 // Thread rule: a reader is const and serves any thread; a batch belongs to one thread.
-// A sequence in quarantine (sampler.h) has the ids 0 and no targets, and its tokens do not count.
+// A sequence in quarantine (sampler.h) has the ids 0 and no targets. Loss and gradients are sums over the targets, divided
+// by the number of targets in the step: tokens that the loss mask (loss_mask.h) leaves out do not count either. Padding of
+// packed sequences has the ids 0, no targets, and sees nothing but itself where there is a document mask.
 // Errors: Error naming channel, position and id for an id outside the vocabulary, where that is not reported.
 #pragma once
 
@@ -26,7 +28,7 @@ struct Batch {
   int64_t num_sequences = 0;        // B; the last micro-batch of a step may be smaller
   int64_t seq_len = 0;              // T
   std::vector<int32_t> tokens;      // [B,T]
-  std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]
+  std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]; kNoTarget: it does not count
   std::vector<int32_t> channel_of;  // [B]: index into the channels
   // Document mask, [B,T]: the position in the sequence where each token's document begins; the token attends to nothing
   // before it. Empty: no mask, a token attends to its whole sequence.
@@ -57,6 +59,12 @@ class BatchReader {
   int64_t micro_batch_size() const { return micro_batch_size_; }
 
  private:
+  struct Row {
+    std::span<int32_t> tokens, targets, starts;  // [T]; starts may be empty
+  };
+  void read_sequence(const Sample& sample, const Row& row, std::vector<int32_t>& ids,
+                     std::vector<DamagedToken>& damage) const;
+
   std::span<const Channel> channels_;
   Sampler sampler_;
   int64_t micro_batch_size_, seq_len_;

@@ -1,6 +1,7 @@
 #include "athanor/data/channel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -27,6 +28,15 @@ void starts_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> s
   }
 }
 
+// Where the documents begin that have a token before `end`, and the end.
+std::vector<int64_t> document_starts_before(const IndexedDataset& tokens, int64_t end) {
+  std::vector<int64_t> starts;
+  for (int64_t d = 0; d < tokens.num_documents() && tokens.document_start(d) < end; ++d)
+    starts.push_back(tokens.document_start(d));
+  starts.push_back(end);
+  return starts;
+}
+
 }  // namespace
 
 Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> tokens,
@@ -48,6 +58,12 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
           name(), valid_->prefix());
   num_train_tokens_ =
       num_tokens() - (valid_ == nullptr ? held_out(num_tokens(), options_.valid_fraction) : 0);
+  if (options_.best_fit)
+    packing_ = std::make_shared<BestFit>(document_starts_before(*tokens_, num_train_tokens_), seq_len());
+  if (weight() > 0 && num_train_sequences() == 0 && options_.best_fit)
+    throw Error(fmt::format("channel '{}': got no document of two tokens in the {} to train on, expected one",
+                            name(), num_train_tokens_),
+                "data.packing = \"best-fit\" needs documents in which something can be predicted");
   if (weight() > 0 && num_train_sequences() == 0)
     throw Error(
         fmt::format(
@@ -59,15 +75,19 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
 }
 
 int64_t Channel::num_train_sequences() const {
+  if (packing_ != nullptr) return packing_->num_sequences();
   return std::max<int64_t>(num_train_tokens_ - 1, 0) / seq_len();
 }
 
-void Channel::read_train(int64_t sequence, std::span<int32_t> ids) const {
+int64_t Channel::num_train_targets() const {
+  return packing_ != nullptr ? packing_->num_targets() : num_train_sequences() * seq_len();
+}
+
+std::vector<Window> Channel::train_windows(int64_t sequence) const {
   check(sequence >= 0 && sequence < num_train_sequences(), "channel '{}': sequence {}, expected 0 to {}",
         name(), sequence, num_train_sequences() - 1);
-  check(static_cast<int64_t>(ids.size()) == seq_len() + 1,
-        "channel '{}': room for {} ids, expected seq_len + 1 = {}", name(), ids.size(), seq_len() + 1);
-  read(sequence * seq_len(), ids);
+  if (packing_ != nullptr) return packing_->windows(sequence);
+  return {{sequence * seq_len(), seq_len()}};
 }
 
 int64_t Channel::num_valid_targets() const {
@@ -113,8 +133,7 @@ void Channel::read_of(const IndexedDataset& tokens, int64_t first, std::span<int
          first + static_cast<int64_t>(*bad), tokens.prefix(), ids[*bad], options_.vocab_size);
 }
 
-std::optional<DamagedToken> Channel::try_read_train(int64_t sequence, std::span<int32_t> ids) const {
-  const int64_t first = sequence * seq_len();
+std::optional<DamagedToken> Channel::try_read(int64_t first, std::span<int32_t> ids) const {
   const auto damaged = [&](int64_t token, std::string why) {
     return DamagedToken{name(), tokens_->prefix() + ".bin", token * token_size_bytes(tokens_->type()),
                         std::move(why)};
@@ -137,6 +156,7 @@ std::optional<DamagedToken> Channel::try_read_train(int64_t sequence, std::span<
 
 std::vector<int64_t> Channel::sequences_at(int64_t offset) const {
   const int64_t token = offset / token_size_bytes(tokens_->type()), sequence = token / seq_len();
+  if (packing_ != nullptr) return packing_->sequences_with(token);
   std::vector<int64_t> sequences;
   if (token % seq_len() == 0 && token > 0) sequences.push_back(sequence - 1);
   sequences.push_back(sequence);
@@ -151,8 +171,60 @@ void Channel::valid_document_starts(int64_t first, std::span<int32_t> starts) co
   starts_of(valid_tokens(), first, starts);
 }
 
+// 1 for the tokens from `first` on that count as targets.
+void Channel::mask_of(const IndexedDataset& tokens, int64_t first, std::span<uint8_t> counts) const {
+  tokens.read_loss_mask(first, counts);
+  if (packing_ == nullptr || counts.empty()) return;
+  const int64_t end = first + static_cast<int64_t>(counts.size());
+  int64_t document = tokens.document_of(first);
+  if (tokens.document_start(document) < first) ++document;
+  for (; document < tokens.num_documents() && tokens.document_start(document) < end; ++document)
+    counts[static_cast<size_t>(tokens.document_start(document) - first)] = 0;
+}
+
+void Channel::leave_out(const IndexedDataset& tokens, int64_t first, std::span<int32_t> targets) const {
+  if (!tokens.has_loss_mask() && packing_ == nullptr) return;
+  std::vector<uint8_t> counts(targets.size());
+  mask_of(tokens, first + 1, counts);
+  for (size_t i = 0; i < targets.size(); ++i)
+    if (counts[i] == 0) targets[i] = kNoTarget;
+}
+
+void Channel::mask_targets(int64_t first, std::span<int32_t> targets) const {
+  leave_out(*tokens_, first, targets);
+}
+
+void Channel::mask_valid_targets(int64_t first, std::span<int32_t> targets) const {
+  leave_out(valid_tokens(), first, targets);
+}
+
+// The tokens of [first, last) that count, as runs.
+std::vector<TokenRange> Channel::counted_ranges(int64_t first, int64_t last) const {
+  const IndexedDataset& tokens = valid_tokens();
+  if (!tokens.has_loss_mask() && packing_ == nullptr) return {{first, last}};
+  std::vector<TokenRange> ranges;
+  std::array<uint8_t, 4096> counts;
+  for (int64_t at = first; at < last; at += static_cast<int64_t>(counts.size())) {
+    const std::span part(counts.data(), static_cast<size_t>(std::min<int64_t>(counts.size(), last - at)));
+    mask_of(tokens, at, part);
+    for (size_t i = 0; i < part.size(); ++i) {
+      const int64_t token = at + static_cast<int64_t>(i);
+      if (part[i] == 0) continue;
+      if (ranges.empty() || ranges.back().last != token) ranges.push_back({token, token});
+      ranges.back().last = token + 1;
+    }
+  }
+  return ranges;
+}
+
+int64_t Channel::count_valid(int64_t first, int64_t last) const {
+  int64_t count = 0;
+  for (const TokenRange& range : counted_ranges(first, last)) count += range.last - range.first;
+  return count;
+}
+
 std::optional<int64_t> Channel::valid_bytes_of(int64_t first, int64_t last) const {
-  return (valid_ == nullptr ? bytes_ : valid_bytes_)->of(first, last);
+  return (valid_ == nullptr ? bytes_ : valid_bytes_)->of(counted_ranges(first, last));
 }
 
 }  // namespace athanor::data

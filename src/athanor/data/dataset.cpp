@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/data/mixture.h"
 
 namespace athanor::data {
 namespace {
@@ -105,6 +106,20 @@ class TokenFiles {
   bool key_counts_ = false;
 };
 
+void set_weights(const Config& config, int64_t steps, std::vector<Channel>& channels) {
+  std::vector<ChannelAsk> asks;
+  for (size_t c = 0; c < channels.size(); ++c) {
+    const ChannelConfig& of = config.data.channels[c];
+    asks.push_back({of.name, of.weight, of.epochs, of.tokens, channels[c].num_train_sequences(),
+                    channels[c].num_train_tokens()});
+  }
+  const std::vector<double> weights = mixture_weights(asks, {.temperature = config.data.temperature,
+                                                             .steps = steps,
+                                                             .global_batch = config.train.global_batch_size,
+                                                             .seq_len = config.data.seq_len});
+  for (size_t c = 0; c < channels.size(); ++c) channels[c].set_weight(weights[c]);
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const Config& config, Env& env) {
@@ -122,28 +137,34 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
   dataset.tokenizer = options.tokenizer != nullptr ? options.tokenizer : open_tokenizer(config, env);
   dataset.vocab_size = vocabulary(config, options, dataset.tokenizer.get());
   const auto bytes = dataset.tokenizer == nullptr ? nullptr : std::make_shared<TokenBytes>(dataset.tokenizer);
+  const bool best_fit = data.packing == "best-fit";
   dataset.identity =
-      fmt::format("data: seq_len={} valid_fraction={} tokenizer={}\n", data.seq_len, data.valid_fraction,
-                  dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer));
+      fmt::format("data: seq_len={} valid_fraction={} tokenizer={}{}\n", data.seq_len, data.valid_fraction,
+                  dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer),
+                  best_fit ? " packing=best-fit" : "");
   TokenFiles files(env, config, options, dataset);
   std::set<std::string> names;
+  std::vector<std::string> contents;  // of each channel
   for (const ChannelConfig& channel : data.channels) {
     if (!names.insert(channel.name).second)
       throw ConfigError(
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
     const auto tokens = files.open(channel.name, channel.path);
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel.name, channel.valid_path);
-    dataset.channels.emplace_back(ChannelOptions{channel.name, channel.weight, data.seq_len,
-                                                 data.valid_fraction, dataset.vocab_size, data.document_mask},
-                                  tokens, bytes, valid);
-    dataset.identity += fmt::format("channel '{}': weight={} tokens={} content={}", channel.name,
-                                    channel.weight, tokens->num_tokens(), tokens->quick_hash());
+    dataset.channels.emplace_back(
+        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
+                       data.document_mask, best_fit},
+        tokens, bytes, valid);
+    contents.push_back(fmt::format("tokens={} content={}", tokens->num_tokens(), tokens->quick_hash()));
     if (valid != nullptr)
-      dataset.identity +=
+      contents.back() +=
           fmt::format(" valid_tokens={} valid_content={}", valid->num_tokens(), valid->quick_hash());
-    dataset.identity += "\n";
   }
   files.check_text_key();
+  set_weights(config, options.steps > 0 ? options.steps : config.train.steps, dataset.channels);
+  for (size_t c = 0; c < contents.size(); ++c)
+    dataset.identity += fmt::format("channel '{}': weight={} {}\n", dataset.channels[c].name(),
+                                    dataset.channels[c].weight(), contents[c]);
   return dataset;
 }
 

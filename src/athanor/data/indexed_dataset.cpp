@@ -1,5 +1,7 @@
 #include "athanor/data/indexed_dataset.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -35,6 +37,32 @@ void widen(const std::byte* data, std::span<int32_t> out) {
   for (size_t i = 0; i < out.size();
        ++i)  // NOLINTNEXTLINE(bugprone-signed-char-misuse): the format has signed bytes
     out[i] = static_cast<int32_t>(load<T>(data, static_cast<int64_t>(i)));
+}
+
+// What the system reads ahead of an access to a mapped file. Sequences lie far apart, and to read ahead for each of them costs
+// a thousand times what its own pages do. Only advice: a refusal is of no account.
+void expect_access(const MappedFile& file, int how) {
+  if (file.size_bytes() > 0) ::madvise(const_cast<std::byte*>(file.data()), file.size_bytes(), how);
+}
+
+// Reads of a file from its start to its end, while this lives.
+class SequentialAccess {
+ public:
+  explicit SequentialAccess(const MappedFile& file) : file_(file) { expect_access(file_, MADV_SEQUENTIAL); }
+  ~SequentialAccess() { expect_access(file_, MADV_RANDOM); }
+  SequentialAccess(const SequentialAccess&) = delete;
+  SequentialAccess& operator=(const SequentialAccess&) = delete;
+
+ private:
+  const MappedFile& file_;
+};
+
+// The whole of a small file, blocks spread over a large one.
+void add_blocks(Hash128& hash, const MappedFile& file) {
+  constexpr uint64_t kBlockBytes = uint64_t{1} << 16, kBlocks = 64;
+  if (file.size_bytes() <= kBlockBytes * kBlocks) return hash.update(file.data(), file.size_bytes());
+  const uint64_t stride = (file.size_bytes() - kBlockBytes) / (kBlocks - 1);
+  for (uint64_t block = 0; block < kBlocks; ++block) hash.update(file.data() + block * stride, kBlockBytes);
 }
 
 }  // namespace
@@ -85,6 +113,7 @@ std::string token_file_prefix(const std::string& path) {
 
 IndexedDataset::IndexedDataset(const std::string& path)
     : prefix_(token_file_prefix(path)), idx_(prefix_ + ".idx"), bin_(prefix_ + ".bin") {
+  expect_access(bin_, MADV_RANDOM);
   const std::string name = prefix_ + ".idx";
   const uint64_t size_bytes = idx_.size_bytes();
   check(size_bytes >= kHeaderBytes, "'{}': got {} bytes, expected at least the {} of its header", name,
@@ -116,6 +145,8 @@ IndexedDataset::IndexedDataset(const std::string& path)
   boundaries_ = pointers_ + sequences * 8;
   check_index(name);
   open_text_bytes();
+  if (const std::string mask = prefix_ + ".loss_mask"; system_env().exists(mask))
+    loss_mask_ = std::make_unique<LossMask>(mask, num_tokens_);
 }
 
 void IndexedDataset::open_text_bytes() {
@@ -206,6 +237,11 @@ void IndexedDataset::read(int64_t first, std::span<int32_t> out) const {
   }
 }
 
+void IndexedDataset::read_loss_mask(int64_t first, std::span<uint8_t> out) const {
+  if (loss_mask_ != nullptr) return loss_mask_->read(first, out);
+  std::fill(out.begin(), out.end(), uint8_t{1});
+}
+
 int64_t IndexedDataset::document_start(int64_t document) const {
   check(document >= 0 && document < num_boundaries_, "'{}.idx': document {} is outside of its {}", prefix_,
         document, num_documents());
@@ -226,26 +262,24 @@ int64_t IndexedDataset::document_of(int64_t token) const {
 }
 
 std::string IndexedDataset::quick_hash() const {
-  constexpr uint64_t kBlockBytes = uint64_t{1} << 16, kBlocks = 64;
   Hash128 hash;
   hash.update(idx_.data(), idx_.size_bytes());
-  if (bin_.size_bytes() <= kBlockBytes * kBlocks) {
-    hash.update(bin_.data(), bin_.size_bytes());
-    return hash.hex();
-  }
-  const uint64_t stride = (bin_.size_bytes() - kBlockBytes) / (kBlocks - 1);
-  for (uint64_t block = 0; block < kBlocks; ++block) hash.update(bin_.data() + block * stride, kBlockBytes);
+  add_blocks(hash, bin_);
+  if (loss_mask_ != nullptr) add_blocks(hash, loss_mask_->file());
   return hash.hex();
 }
 
 std::string IndexedDataset::full_hash() const {
+  const SequentialAccess access(bin_);
   Hash128 hash;
   hash.update(idx_.data(), idx_.size_bytes());
   hash.update(bin_.data(), bin_.size_bytes());
+  if (loss_mask_ != nullptr) hash.update(loss_mask_->file().data(), loss_mask_->file().size_bytes());
   return hash.hex();
 }
 
 void IndexedDataset::check_ids(int64_t vocab_size) const {
+  const SequentialAccess access(bin_);
   std::array<int32_t, 4096> ids;
   for (int64_t first = 0; first < num_tokens_; first += static_cast<int64_t>(ids.size())) {
     const std::span<int32_t> part(ids.data(),

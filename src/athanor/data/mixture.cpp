@@ -98,4 +98,91 @@ int64_t Mixture::count(int channel, int64_t n) const {
   return n;
 }
 
+namespace {
+
+bool has_budget(const ChannelAsk& channel) {
+  return channel.epochs > 0 || channel.tokens > 0;
+}
+
+// Of a channel with epochs or tokens: the sequences that it asks for.
+double sequences_asked(const ChannelAsk& channel, int64_t seq_len) {
+  return channel.epochs > 0 ? channel.epochs * static_cast<double>(channel.train_sequences)
+                            : static_cast<double>(channel.tokens) / static_cast<double>(seq_len);
+}
+
+void check_one_key(const ChannelAsk& channel, double temperature) {
+  std::string given;
+  int keys = temperature > 0 ? 1 : 0;
+  const auto add = [&](bool is_given, const std::string& text) {
+    if (!is_given) return;
+    given += (given.empty() ? "" : " and ") + text;
+    ++keys;
+  };
+  add(channel.weight != 1.0, fmt::format("weight = {}", channel.weight));
+  add(channel.epochs > 0, fmt::format("epochs = {}", channel.epochs));
+  add(channel.tokens > 0, fmt::format("tokens = {}", channel.tokens));
+  if (keys < 2) return;
+  if (temperature > 0)
+    throw ConfigError(fmt::format("channel '{}': got {} beside data.temperature = {}, expected one of them",
+                                  channel.name, given, temperature),
+                      "data.temperature gives every channel its share by size");
+  throw ConfigError(fmt::format("channel '{}': got {}, expected one of them", channel.name, given),
+                    "each of them alone says how much of the channel is read");
+}
+
+// What the budgets ask for does not go with the steps.
+[[noreturn]] void refuse_budgets(std::span<const ChannelAsk> channels, const MixtureAsk& ask, double asked) {
+  std::string parts;
+  bool all = true;
+  for (const ChannelAsk& channel : channels) {
+    all = all && has_budget(channel);
+    if (!has_budget(channel)) continue;
+    parts += fmt::format("{}'{}' {:.0f}", parts.empty() ? "" : ", ", channel.name,
+                         sequences_asked(channel, ask.seq_len));
+  }
+  const double steps = asked / static_cast<double>(ask.global_batch);
+  throw ConfigError(
+      fmt::format(
+          "data.channels: epochs and tokens ask for {:.0f} sequences ({}), expected {} the {} of {} steps",
+          asked, parts, all ? "about" : "fewer than", ask.steps * ask.global_batch, ask.steps),
+      all ? fmt::format(
+                "{:.0f} steps would do; or give a channel a weight in place of its budget, and it gets "
+                "the rest",
+                std::max(1.0, std::round(steps)))
+          : fmt::format("more than {:.0f} steps would do; or lower the budgets", std::ceil(steps)));
+}
+
+}  // namespace
+
+std::vector<double> mixture_weights(std::span<const ChannelAsk> channels, const MixtureAsk& ask) {
+  for (const ChannelAsk& channel : channels) check_one_key(channel, ask.temperature);
+  std::vector<double> weights;
+  if (ask.temperature > 0) {
+    double largest = 1.0;
+    for (const ChannelAsk& channel : channels)
+      largest = std::max(largest, static_cast<double>(channel.train_tokens));
+    for (const ChannelAsk& channel : channels)
+      weights.push_back(std::pow(static_cast<double>(channel.train_tokens) / largest, 1.0 / ask.temperature));
+    return weights;
+  }
+  const double drawn = static_cast<double>(ask.steps) * static_cast<double>(ask.global_batch);
+  double asked = 0.0, rest_weights = 0.0;
+  bool any = false, all = true;
+  for (const ChannelAsk& channel : channels) {
+    if (has_budget(channel))
+      asked += sequences_asked(channel, ask.seq_len);
+    else
+      rest_weights += channel.weight;
+    any = any || has_budget(channel);
+    all = all && has_budget(channel);
+  }
+  if (any && (all ? std::abs(asked - drawn) > static_cast<double>(ask.global_batch) : asked >= drawn))
+    refuse_budgets(channels, ask, asked);
+  for (const ChannelAsk& channel : channels)
+    weights.push_back(has_budget(channel) ? sequences_asked(channel, ask.seq_len) / drawn
+                      : any               ? channel.weight / rest_weights * (1.0 - asked / drawn)
+                                          : channel.weight);
+  return weights;
+}
+
 }  // namespace athanor::data

@@ -16,6 +16,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "athanor/base/namespaces.h"
@@ -58,5 +60,24 @@ class Mixture {
   std::vector<std::vector<Place>> places_;  // the path to each channel
   std::vector<bool> drawn_;                 // whether a channel's weight is above 0
 };
+
+// What a channel asks of the mixture: a weight, or so many times through it, or so many tokens.
+struct ChannelAsk {
+  std::string name;
+  double weight = 1.0, epochs = 0.0;
+  int64_t tokens = 0;
+  int64_t train_sequences = 0, train_tokens = 0;  // that it has
+};
+
+struct MixtureAsk {
+  double temperature = 0.0;             // above 0: shares are train_tokens^(1 / temperature)
+  int64_t steps = 1, global_batch = 1;  // of the run or phase
+  int64_t seq_len = 1;
+};
+
+// The weights of Mixture that give each channel what it asks for. Epochs and tokens are met to within two sequences, and
+// channels with weights share the rest. ConfigError naming channel and key for what cannot be met: two keys of one channel,
+// budgets beside a temperature, more than is drawn, or budgets alone that do not add up to the steps (to within one).
+std::vector<double> mixture_weights(std::span<const ChannelAsk> channels, const MixtureAsk& ask);
 
 }  // namespace athanor::data

@@ -50,8 +50,16 @@ std::string snapshot_text(const MemoryPlan& plan) {
                                          : "");
 }
 
+// How often the steps of the phase go through a channel, and how many targets that are.
+std::string drawn_text(const Channel& channel, double sequences) {
+  if (channel.num_train_sequences() == 0) return "";
+  const double epochs = sequences / static_cast<double>(channel.num_train_sequences());
+  return fmt::format(", {:.{}f} epochs, {} tokens", epochs, epochs < 10.0 ? 2 : 0,
+                     human_count(epochs * static_cast<double>(channel.num_train_targets())));
+}
+
 // One row per channel; shortened where there are many.
-void add_data(Rows& rows, std::span<const Channel> channels) {
+void add_data(Rows& rows, std::span<const Channel> channels, double sequences_drawn) {
   constexpr size_t kMostShown = 12;
   int64_t tokens = 0, valid = 0;
   double weights = 0.0;
@@ -72,9 +80,10 @@ void add_data(Rows& rows, std::span<const Channel> channels) {
   const size_t shown = channels.size() <= kMostShown ? channels.size() : kMostShown - 1;
   for (const Channel& channel : channels.first(shown)) {
     const double share = 100.0 * channel.weight() / weights;
-    cells += fmt::format("{}{} {:>{}} ({:.{}f} %)", cells.empty() ? "" : std::string(1, kNextCell),
+    cells += fmt::format("{}{} {:>{}} ({:.{}f} %{})", cells.empty() ? "" : std::string(1, kNextCell),
                          pad_columns(channel.name(), name_columns), count(channel.num_tokens()),
-                         count_columns, share, share < 10.0 ? 1 : 0);
+                         count_columns, share, share < 10.0 ? 1 : 0,
+                         drawn_text(channel, sequences_drawn * channel.weight() / weights));
   }
   if (shown < channels.size()) cells += fmt::format("{}and {} more", kNextCell, channels.size() - shown);
   rows.emplace_back("", cells);
@@ -91,7 +100,7 @@ std::string steps_text(const Config& config, int64_t done) {
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
                  const MemoryPlan& plan, const Queue& queue, const Placement& placement, int64_t steps_done,
-                 const std::string& run_folder) {
+                 int64_t first_step, const std::string& run_folder) {
   const ModelConfig& m = config.model;
   const Layout& layout = training.layout();
   Rows rows;
@@ -140,7 +149,9 @@ Rows header_rows(const Config& config, const Training& training, std::span<const
   if (plan.host_bytes > 0)
     rows.emplace_back("offload",
                       fmt::format("{} per rank in pinned memory of the host", bytes(plan.host_bytes)));
-  add_data(rows, channels);
+  add_data(rows, channels,
+           static_cast<double>(config.train.steps - first_step + 1) *
+               static_cast<double>(config.train.global_batch_size));
   rows.emplace_back("steps", steps_text(config, steps_done));
   return rows;
 }

@@ -17,6 +17,6 @@ namespace athanor::run {
 
 Rows header_rows(const Config& config, const Training& training, std::span<const Channel> channels,
                  const MemoryPlan& plan, const Queue& queue, const Placement& placement, int64_t steps_done,
-                 const std::string& run_folder);
+                 int64_t first_step /* of the phase */, const std::string& run_folder);
 
 }  // namespace athanor::run

@@ -119,6 +119,7 @@ void Run::open_data() {
     phase.data = open_dataset(phase.config, io.env,
                               {.threads = threads,
                                .vocab_size = phase.config.model.vocab_size,
+                               .steps = phase.last_step - phase.first_step + 1,
                                .tokenizer = tokenizer_,
                                .progress = tell,
                                .stop = io.stop});

@@ -25,8 +25,8 @@ constexpr double kLockSeconds = 2.0;
 
 // The settings that may not change when a run is resumed: its state or its sample order depends on them.
 constexpr std::array kBound = {
-    "model.",         "data.seq_len",      "data.valid_fraction", "train.seed", "train.global_batch_size",
-    "optimizer.name", "precision.compute", "data.document_mask"};
+    "model.",         "data.seq_len",      "data.valid_fraction", "train.seed",   "train.global_batch_size",
+    "optimizer.name", "precision.compute", "data.document_mask",  "data.packing", "data.temperature"};
 
 bool is_bound(const std::string& key) {
   return key != "model.preset" && std::any_of(kBound.begin(), kBound.end(), [&](const std::string& bound) {

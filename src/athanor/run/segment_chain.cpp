@@ -314,7 +314,7 @@ void SegmentChain::show_header(const MemoryPlan& plan) {
   Run& run = *run_;
   const RunPhase& phase = run.phase();
   Rows rows = header_rows(phase.config, segment_->engine(), phase.data.channels, plan, *run.queue,
-                          run.io.placement, run.state.step, run.folder.path);
+                          run.io.placement, run.state.step, phase.first_step, run.folder.path);
   if (!phase.name.empty()) {
     std::string names;
     for (const RunPhase& each : run.phases)
