@@ -1,4 +1,4 @@
-// athanor tokenizer train | encode | decode | inspect | import
+// athanor tokenizer train | encode | decode | inspect | import (render: tokenizer_render.cpp)
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -20,6 +20,7 @@
 #include "athanor/text/trainers/trainer.h"
 #include "command.h"
 #include "read_remarks.h"
+#include "tokenizer_render.h"
 
 namespace athanor::apps {
 namespace {
@@ -342,6 +343,8 @@ void add_tokenizer(CLI::App& app) {
       "  athanor tokenizer import --vocab vocab.json --merges merges.txt --output tokenizer.json\n"
       "\n"
       "Tokens that only added_tokens.json or tokenizer_config.json beside vocab.json has are taken too.");
+
+  add_tokenizer_render(tokenizer);
 }
 
 }  // namespace athanor::apps

@@ -50,6 +50,7 @@ namespace normalizers {}
 namespace pre_tokenizers {}
 namespace decoders {}
 namespace trainers {}
+namespace chat_template {}
 using namespace models;
 using namespace normalizers;
 using namespace pre_tokenizers;
@@ -77,7 +78,10 @@ using namespace passes;
 using namespace report;
 using namespace filters;
 }  // namespace corpus
-namespace data {}
+namespace data {
+namespace instructions {}
+using namespace instructions;
+}  // namespace data
 namespace checkpoint {
 namespace format {}
 using namespace format;
