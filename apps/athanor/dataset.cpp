@@ -103,6 +103,7 @@ struct DatasetInspectCommand {
                   {"bin_bytes", dataset.bin_bytes()},
                   {"idx_bytes", dataset.idx_bytes()},
                   {"first_tokens", ids}};
+    if (dataset.has_loss_mask()) facts["tokens_in_loss"] = dataset.loss_mask()->num_counted();
     if (info) {
       facts["text_bytes"] = info->bytes;
       facts["vocab_size"] = info->vocab_size;
@@ -136,6 +137,7 @@ struct DatasetVerifyCommand {
     const auto info = read_token_file_info(system_env(), dataset.prefix());
     const int64_t known = info ? info->vocab_size : int64_t{std::numeric_limits<int32_t>::max()};
     dataset.check_ids(vocab_size > 0 ? vocab_size : known);
+    if (dataset.has_loss_mask()) dataset.loss_mask()->check_count();
     if (info) {
       const std::string& name = dataset.prefix();
       check(info->tokens == dataset.num_tokens() && info->documents == dataset.num_documents(),

@@ -7,6 +7,7 @@
 #include "athanor/comm/group.h"
 #include "athanor/engine/setup.h"
 #include "models/golden.h"
+#include "train/small_training.h"
 
 namespace athanor::tests::golden_test {
 namespace {

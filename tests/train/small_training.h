@@ -70,6 +70,17 @@ inline Config eight_experts(Config config) {
   return config;
 }
 
+// With a channel "masked" a loss mask leaves out many targets of every other sequence: two of three tokens, and all tokens of
+// sequences 2 and 3, a micro-batch of `tiny` and `uneven`.
+inline Config with_loss_mask(Config config) {
+  config.data.channels = {{.name = "plain", .path = "plain"}, {.name = "masked", .path = "masked"}};
+  return config;
+}
+inline bool is_masked(const Config& config, int64_t sequence, int64_t token) {
+  if (config.data.channels.empty()) return false;
+  return sequence == 2 || sequence == 3 || (sequence % 2 == 1 && (token + sequence) % 3 != 0);
+}
+
 // The tokens of micro-batch g of step s: made from their address, like everything random.
 inline Batch make_batch(const Config& config, int64_t step, int64_t micro_batch) {
   Batch batch;
@@ -86,6 +97,7 @@ inline Batch make_batch(const Config& config, int64_t step, int64_t micro_batch)
       const auto at = static_cast<uint64_t>((batch.first_index + b) * batch.seq_len + t);
       batch.tokens.push_back(static_cast<int32_t>(stream.word(at, static_cast<uint64_t>(step)) % 41));
       batch.targets.push_back(static_cast<int32_t>((batch.tokens.back() * 7 + 3) % 41));
+      if (is_masked(config, batch.first_index + b, t)) batch.targets.back() = kNoTarget;
       if (config.data.document_mask)  // three documents a sequence, not cut alike
         batch.document_starts.push_back(static_cast<int32_t>(t < 2 + b ? 0 : t < 7 ? 2 + b : 7));
     }

@@ -8,8 +8,6 @@
 namespace athanor::data {
 namespace {
 
-constexpr int32_t kNoTarget = -1;
-
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
@@ -72,7 +70,11 @@ void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
     batch.channel_of[b] = sample.channel;
     std::copy(ids.begin(), ids.end() - 1, batch.tokens.begin() + static_cast<int64_t>(b * width));
     std::copy(ids.begin() + 1, ids.end(), batch.targets.begin() + static_cast<int64_t>(b * width));
-    if (is_left_out) std::fill_n(batch.targets.begin() + static_cast<int64_t>(b * width), width, kNoTarget);
+    const std::span<int32_t> targets = std::span(batch.targets).subspan(b * width, width);
+    if (is_left_out)
+      std::fill(targets.begin(), targets.end(), kNoTarget);
+    else
+      channel.mask_targets(sample.sequence * seq_len_, targets);
     if (!batch.document_starts.empty())
       channel.document_starts(sample.sequence * seq_len_,
                               std::span(batch.document_starts).subspan(b * width, width));

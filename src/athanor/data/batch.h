@@ -7,7 +7,8 @@
 //
 // Micro-batch g of step s holds the slots [g * micro_batch_size, min((g + 1) * micro_batch_size, global_batch)) of the step.
 // Thread rule: a reader is const and serves any thread; a batch belongs to one thread.
-// A sequence in quarantine (sampler.h) has the ids 0 and no targets, and its tokens do not count.
+// A sequence in quarantine (sampler.h) has the ids 0 and no targets. Loss and gradients are sums over the targets, divided
+// by the number of targets in the step: tokens that the loss mask (loss_mask.h) leaves out do not count either.
 // Errors: Error naming channel, position and id for an id outside the vocabulary, where that is not reported.
 #pragma once
 
@@ -26,7 +27,7 @@ struct Batch {
   int64_t num_sequences = 0;        // B; the last micro-batch of a step may be smaller
   int64_t seq_len = 0;              // T
   std::vector<int32_t> tokens;      // [B,T]
-  std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]
+  std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]; kNoTarget: it does not count
   std::vector<int32_t> channel_of;  // [B]: index into the channels
   // Document mask, [B,T]: the position in the sequence where each token's document begins; the token attends to nothing
   // before it. Empty: no mask, a token attends to its whole sequence.

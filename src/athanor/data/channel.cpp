@@ -1,6 +1,7 @@
 #include "athanor/data/channel.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -25,6 +26,36 @@ void starts_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> s
       start = static_cast<int32_t>(tokens.document_start(next) - first);
     starts[i] = start;
   }
+}
+
+void leave_out_masked(const IndexedDataset& tokens, int64_t first, std::span<int32_t> targets) {
+  if (!tokens.has_loss_mask()) return;
+  std::vector<uint8_t> counts(targets.size());
+  tokens.read_loss_mask(first + 1, counts);
+  for (size_t i = 0; i < targets.size(); ++i)
+    if (counts[i] == 0) targets[i] = kNoTarget;
+}
+
+// Calls visit(from, to) for the runs of tokens in [first, last) that count.
+template <typename Visit>
+void each_counted_run(const IndexedDataset& tokens, int64_t first, int64_t last, const Visit& visit) {
+  if (!tokens.has_loss_mask()) return visit(first, last);
+  std::array<uint8_t, 4096> counts;
+  int64_t from = last;  // of the run at hand
+  for (int64_t at = first; at < last; at += static_cast<int64_t>(counts.size())) {
+    const std::span part(counts.data(), static_cast<size_t>(std::min<int64_t>(counts.size(), last - at)));
+    tokens.read_loss_mask(at, part);
+    for (size_t i = 0; i < part.size(); ++i) {
+      const int64_t token = at + static_cast<int64_t>(i);
+      if (part[i] != 0) {
+        from = std::min(from, token);
+      } else if (from < token) {
+        visit(from, token);
+        from = last;
+      }
+    }
+  }
+  if (from < last) visit(from, last);
 }
 
 }  // namespace
@@ -151,8 +182,27 @@ void Channel::valid_document_starts(int64_t first, std::span<int32_t> starts) co
   starts_of(valid_tokens(), first, starts);
 }
 
+void Channel::mask_targets(int64_t first, std::span<int32_t> targets) const {
+  leave_out_masked(*tokens_, first, targets);
+}
+
+void Channel::mask_valid_targets(int64_t first, std::span<int32_t> targets) const {
+  leave_out_masked(valid_tokens(), first, targets);
+}
+
+int64_t Channel::count_valid(int64_t first, int64_t last) const {
+  int64_t count = 0;
+  each_counted_run(valid_tokens(), first, last, [&](int64_t from, int64_t to) { count += to - from; });
+  return count;
+}
+
 std::optional<int64_t> Channel::valid_bytes_of(int64_t first, int64_t last) const {
-  return (valid_ == nullptr ? bytes_ : valid_bytes_)->of(first, last);
+  const TextBytes& bytes = valid_ == nullptr ? *bytes_ : *valid_bytes_;
+  std::vector<TokenRange> counted;
+  each_counted_run(valid_tokens(), first, last, [&](int64_t from, int64_t to) {
+    counted.push_back({from, to});
+  });
+  return bytes.of(counted);
 }
 
 }  // namespace athanor::data

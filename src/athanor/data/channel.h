@@ -39,6 +39,9 @@ struct ChannelOptions {
   bool document_mask = false;  // tokens attend within their own document only
 };
 
+// A target that is not predicted: it does not count, and it has neither loss nor gradient.
+constexpr int32_t kNoTarget = -1;
+
 // `targets` predicted tokens, the inputs starting at token `first`.
 struct Window {
   int64_t first = 0;
@@ -86,13 +89,21 @@ class Channel {
   // Any range of the training stream.
   void read(int64_t first, std::span<int32_t> ids) const;
 
+  // Sets targets that do not count in the loss to kNoTarget; targets[i] is token first + 1 + i of the training stream, or
+  // of the one that windows are of. Without a loss mask (loss_mask.h) all count.
+  void mask_targets(int64_t first, std::span<int32_t> targets) const;
+  void mask_valid_targets(int64_t first, std::span<int32_t> targets) const;
+  // How many of the tokens [first, last) of that stream count.
+  int64_t count_valid(int64_t first, int64_t last) const;
+
   bool tells_documents_apart() const { return options_.document_mask; }
   // Of the tokens from `first` on, how many of them come before the start of each one's document; 0 for the document
   // that token `first` is in. Of the stream for training, and of that which windows are of.
   void document_starts(int64_t first, std::span<int32_t> starts) const;
   void valid_document_starts(int64_t first, std::span<int32_t> starts) const;
 
-  // Bytes of text that the tokens [first, last) of the respective stream stand for; none if unknown.
+  // Bytes of text that the tokens [first, last) of the respective stream stand for, in that of windows those which
+  // count; none if unknown.
   std::optional<int64_t> bytes_of(int64_t first, int64_t last) const { return bytes_->of(first, last); }
   std::optional<int64_t> valid_bytes_of(int64_t first, int64_t last) const;
 

@@ -37,6 +37,14 @@ void widen(const std::byte* data, std::span<int32_t> out) {
     out[i] = static_cast<int32_t>(load<T>(data, static_cast<int64_t>(i)));
 }
 
+// The whole of a small file, blocks spread over a large one.
+void add_blocks(Hash128& hash, const MappedFile& file) {
+  constexpr uint64_t kBlockBytes = uint64_t{1} << 16, kBlocks = 64;
+  if (file.size_bytes() <= kBlockBytes * kBlocks) return hash.update(file.data(), file.size_bytes());
+  const uint64_t stride = (file.size_bytes() - kBlockBytes) / (kBlocks - 1);
+  for (uint64_t block = 0; block < kBlocks; ++block) hash.update(file.data() + block * stride, kBlockBytes);
+}
+
 }  // namespace
 
 const char* token_type_name(TokenType type) {
@@ -116,6 +124,8 @@ IndexedDataset::IndexedDataset(const std::string& path)
   boundaries_ = pointers_ + sequences * 8;
   check_index(name);
   open_text_bytes();
+  if (const std::string mask = prefix_ + ".loss_mask"; system_env().exists(mask))
+    loss_mask_ = std::make_unique<LossMask>(mask, num_tokens_);
 }
 
 void IndexedDataset::open_text_bytes() {
@@ -206,6 +216,11 @@ void IndexedDataset::read(int64_t first, std::span<int32_t> out) const {
   }
 }
 
+void IndexedDataset::read_loss_mask(int64_t first, std::span<uint8_t> out) const {
+  if (loss_mask_ != nullptr) return loss_mask_->read(first, out);
+  std::fill(out.begin(), out.end(), uint8_t{1});
+}
+
 int64_t IndexedDataset::document_start(int64_t document) const {
   check(document >= 0 && document < num_boundaries_, "'{}.idx': document {} is outside of its {}", prefix_,
         document, num_documents());
@@ -226,15 +241,10 @@ int64_t IndexedDataset::document_of(int64_t token) const {
 }
 
 std::string IndexedDataset::quick_hash() const {
-  constexpr uint64_t kBlockBytes = uint64_t{1} << 16, kBlocks = 64;
   Hash128 hash;
   hash.update(idx_.data(), idx_.size_bytes());
-  if (bin_.size_bytes() <= kBlockBytes * kBlocks) {
-    hash.update(bin_.data(), bin_.size_bytes());
-    return hash.hex();
-  }
-  const uint64_t stride = (bin_.size_bytes() - kBlockBytes) / (kBlocks - 1);
-  for (uint64_t block = 0; block < kBlocks; ++block) hash.update(bin_.data() + block * stride, kBlockBytes);
+  add_blocks(hash, bin_);
+  if (loss_mask_ != nullptr) add_blocks(hash, loss_mask_->file());
   return hash.hex();
 }
 
@@ -242,6 +252,7 @@ std::string IndexedDataset::full_hash() const {
   Hash128 hash;
   hash.update(idx_.data(), idx_.size_bytes());
   hash.update(bin_.data(), bin_.size_bytes());
+  if (loss_mask_ != nullptr) hash.update(loss_mask_->file().data(), loss_mask_->file().size_bytes());
   return hash.hex();
 }
 

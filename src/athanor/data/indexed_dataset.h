@@ -12,6 +12,7 @@
 // S x i32 lengths · S x i64 byte pointers · D x i64 document boundaries (first 0, last S) · [S x i8 modes].
 // PREFIX.text_bytes is our own format, written if the writer was given the bytes of every document: "ATHBYTES" ·
 // u64 D documents · u64 tokens in all · D x i64 bytes of each document's text.
+// PREFIX.loss_mask (loss_mask.h) says which tokens count in the loss; without it all do.
 // The writer stores a document as one sequence, ids as u16 if the vocabulary is below 65500, otherwise as i32. The
 // reader takes every integer type; the sizes in the files must match each other exactly.
 //
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/data/loss_mask.h"
 
 namespace athanor::data {
 
@@ -48,8 +50,10 @@ class IndexedWriter {
   IndexedWriter& operator=(const IndexedWriter&) = delete;
 
   // Error for an id outside [0, vocab_size). text_bytes: the bytes of the text that the ids stand for, if known.
-  void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt);
-  // Syncs all files under temporary names, then renames .bin and .text_bytes, and .idx last.
+  // loss_mask: for each token 1 if it counts in the loss as a target, otherwise 0; empty: all count.
+  void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt,
+                    std::span<const uint8_t> loss_mask = {});
+  // Syncs all files under temporary names, then renames .bin, .text_bytes and .loss_mask, and .idx last.
   void finish();
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
@@ -67,6 +71,7 @@ class IndexedWriter {
   std::vector<int32_t> lengths_;
   std::vector<int64_t> text_bytes_;  // of each document, as long as every document came with its bytes
   std::vector<uint16_t> narrow_;     // buffer: a document's ids as u16
+  LossMaskWriter mask_;
   int64_t num_tokens_ = 0;
   bool finished_ = false;
 };
@@ -91,10 +96,14 @@ class IndexedDataset {
   int64_t document_of(int64_t token) const;  // the last document that begins at or before the token
   // Bytes of the text of document d; none without PREFIX.text_bytes.
   std::optional<int64_t> text_bytes_of(int64_t document) const;
+  // Of tokens first, first + 1, ...: 1 where the token counts in the loss. Without PREFIX.loss_mask all do.
+  void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
+  bool has_loss_mask() const { return loss_mask_ != nullptr; }
+  const LossMask* loss_mask() const { return loss_mask_.get(); }
 
-  // Hash of the whole index and of blocks spread over the ids: cheap, and notices an exchanged file.
+  // Hash of the whole index and of blocks spread over the ids and the loss mask: cheap, and notices an exchanged file.
   std::string quick_hash() const;
-  // Hash of every byte of .bin and .idx.
+  // Hash of every byte of .bin, .idx and .loss_mask.
   std::string full_hash() const;
   // Error naming the first token whose id is not in [0, vocab_size).
   void check_ids(int64_t vocab_size) const;
@@ -106,6 +115,7 @@ class IndexedDataset {
   std::string prefix_;
   MappedFile idx_, bin_;
   std::unique_ptr<MappedFile> text_bytes_;  // null where there is none
+  std::unique_ptr<LossMask> loss_mask_;     // null where all tokens count
   TokenType type_ = TokenType::i32;
   int64_t num_sequences_ = 0, num_boundaries_ = 0, num_tokens_ = 0;
   const std::byte* lengths_ = nullptr;

@@ -38,7 +38,8 @@ IndexedWriter::IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_
       idx_temporary_(fmt::format("{}.idx.tmp{}", prefix, ::getpid())),
       bytes_temporary_(fmt::format("{}.text_bytes.tmp{}", prefix, ::getpid())),
       vocab_size_(vocab_size),
-      type_(token_type_for(vocab_size)) {
+      type_(token_type_for(vocab_size)),
+      mask_(env, fmt::format("{}.loss_mask.tmp{}", prefix, ::getpid())) {
   check(vocab_size >= 1 && vocab_size <= std::numeric_limits<int32_t>::max(),
         "'{}': got a vocabulary of {}, expected 1 to 2^31 - 1", prefix, vocab_size);
   bin_ = env_.create(bin_temporary_);
@@ -51,11 +52,13 @@ IndexedWriter::~IndexedWriter() {
     env_.remove_all(bin_temporary_);
     env_.remove_all(idx_temporary_);
     env_.remove_all(bytes_temporary_);
+    env_.remove_all(mask_.path());
   } catch (const Failure&) {  // the error that brought us here is the one worth reporting
   }
 }
 
-void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes) {
+void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes,
+                                 std::span<const uint8_t> loss_mask) {
   check(!finished_, "'{}': is finished, expected no more documents", prefix_);
   check(ids.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()),
         "'{}': document {} has {} tokens, expected fewer than 2^31", prefix_, num_documents(), ids.size());
@@ -63,6 +66,7 @@ void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int
     if (id < 0 || id >= vocab_size_) [[unlikely]]
       fail("'{}': document {} has the token id {}, expected ids from 0 to {}", prefix_, num_documents(), id,
            vocab_size_ - 1);
+  mask_.add(static_cast<int64_t>(ids.size()), loss_mask);  // first: it refuses a mask of another size
   if (type_ == TokenType::u16) {
     narrow_.assign(ids.begin(), ids.end());
     bin_->append(narrow_.data(), narrow_.size() * sizeof(uint16_t));
@@ -113,6 +117,7 @@ void IndexedWriter::finish() {
   write_index();
   const bool has_text_bytes = text_bytes_.size() == lengths_.size();
   if (has_text_bytes) write_text_bytes();
+  const bool has_loss_mask = mask_.finish();
   // So that neither a kill nor a power cut in between can leave an old index on new ids: the old index is gone
   // for good before the ids change, and the new one comes after them.
   if (env_.exists(prefix_ + ".idx")) {
@@ -120,8 +125,10 @@ void IndexedWriter::finish() {
     env_.sync_folder(parent_folder(prefix_));
   }
   env_.remove_all(prefix_ + ".text_bytes");
+  env_.remove_all(prefix_ + ".loss_mask");
   env_.rename(bin_temporary_, prefix_ + ".bin");
   if (has_text_bytes) env_.rename(bytes_temporary_, prefix_ + ".text_bytes");
+  if (has_loss_mask) env_.rename(mask_.path(), prefix_ + ".loss_mask");
   env_.sync_folder(parent_folder(prefix_));
   env_.rename(idx_temporary_, prefix_ + ".idx");
   env_.sync_folder(parent_folder(prefix_));

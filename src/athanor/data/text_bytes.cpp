@@ -48,16 +48,24 @@ double TextBytes::part_of(int64_t document, int64_t first, int64_t last) const {
   return bytes * static_cast<double>(by_table(from, to)) / static_cast<double>(whole);
 }
 
-std::optional<int64_t> TextBytes::of(int64_t first, int64_t last) const {
-  check(first >= 0 && first <= last && last <= tokens_->num_tokens(), "'{}': tokens {} to {} are no range",
-        tokens_->prefix(), first, last);
-  if (first == last) return 0;
-  const bool known = tokens_->num_documents() > 0 && tokens_->text_bytes_of(0).has_value();
-  if (!known) return table_ == nullptr ? std::nullopt : std::optional(by_table(first, last));
+double TextBytes::sum_of(int64_t first, int64_t last) const {
   double total = 0.0;
   for (int64_t d = tokens_->document_of(first);
        d < tokens_->num_documents() && tokens_->document_start(d) < last; ++d)
     total += part_of(d, first, last);
+  return total;
+}
+
+std::optional<int64_t> TextBytes::of(std::span<const TokenRange> ranges) const {
+  const bool is_told = tokens_->num_documents() > 0 && tokens_->text_bytes_of(0).has_value();
+  double total = 0.0;
+  for (const auto& [first, last] : ranges) {
+    check(first >= 0 && first <= last && last <= tokens_->num_tokens(), "'{}': tokens {} to {} are no range",
+          tokens_->prefix(), first, last);
+    if (first == last) continue;
+    if (!is_told && table_ == nullptr) return std::nullopt;
+    total += is_told ? sum_of(first, last) : static_cast<double>(by_table(first, last));
+  }
   return std::llround(total);
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "athanor/data/indexed_dataset.h"
@@ -21,12 +22,22 @@
 
 namespace athanor::data {
 
+struct TokenRange {
+  int64_t first = 0, last = 0;  // the tokens [first, last)
+};
+
 class TextBytes {
  public:
   TextBytes(std::shared_ptr<const IndexedDataset> tokens, std::shared_ptr<const TokenBytes> table);
-  std::optional<int64_t> of(int64_t first, int64_t last) const;
+  std::optional<int64_t> of(int64_t first, int64_t last) const {
+    const TokenRange range{first, last};
+    return of({&range, 1});
+  }
+  // Of several ranges together; rounded once.
+  std::optional<int64_t> of(std::span<const TokenRange> ranges) const;
 
  private:
+  double sum_of(int64_t first, int64_t last) const;
   int64_t by_table(int64_t first, int64_t last) const;
   int64_t whole_by_table(int64_t document) const;
   double part_of(int64_t document, int64_t first, int64_t last) const;

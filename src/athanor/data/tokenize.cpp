@@ -149,7 +149,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     info.content_hash = IndexedDataset(prefix).full_hash();
     env.write_atomically(meta, token_file_info_json(info));
   } catch (const Failure&) {
-    for (const char* suffix : {".idx", ".bin", ".text_bytes", ".meta.json"})
+    for (const char* suffix : {".idx", ".bin", ".text_bytes", ".loss_mask", ".meta.json"})
       remove_quietly(env, prefix + suffix);
     throw;
   }

@@ -44,6 +44,7 @@ void MicroBatchLosses::add(int64_t micro_batch, const Batch& batch, const Contex
   const int64_t length = context == nullptr ? batch.seq_len : context->seq_len();
   std::vector<float> per_token(static_cast<size_t>(of_tokens.numel()));
   copy_to_host(per_token.data(), of_tokens, of_tokens.size_bytes());
+  read(micro_batch) += static_cast<double>(batch.num_sequences * length);
   for (int64_t b = 0; b < batch.num_sequences; ++b)
     for (int64_t t = 0; t < length; ++t) {
       const auto i = static_cast<size_t>(b * length + t);
@@ -84,6 +85,7 @@ MicroBatchLosses::Means MicroBatchLosses::means() {
                }) /
                all_tokens;
   means.tokens = static_cast<int64_t>(all_tokens);
+  for (int64_t g = 0; g < micro_batches; ++g) means.read += static_cast<int64_t>(read(g));
   return means;
 }
 

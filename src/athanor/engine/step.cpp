@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "athanor/base/error.h"
+#include "athanor/parallel/data/no_targets.h"
 #include "athanor/parallel/data/not_finite.h"
 
 namespace athanor::engine {
@@ -33,6 +34,7 @@ double StepRunner::vote(MicroBatchLosses& losses, StepResult& result) {
   result.loss = means.loss;
   result.channel_loss = means.channel;
   result.tokens = means.tokens;
+  result.tokens_read = means.read;
   const auto [first, last] = parallel_.summed_micro_batches(options_.pass.num_micro_batches);
   return losses.tokens_of(first, last);
 }
@@ -81,6 +83,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   if (weights != nullptr && state.loss_scale.dynamic) finite = weights->is_true_everywhere(finite);
   losses.note(Note::not_finite) = finite || state.loss_scale.dynamic ? 0.0 : 1.0;
   const double summed_tokens = vote(losses, result);
+  if (result.tokens == 0 && !result.damaged && !is_plan_) refuse_without_targets(step);
   if (result.damaged || may_repeat) result.undone = why_undone(losses, result, norm, state.loss_scale);
   if (!result.undone.empty()) {
     parallel_.skip_step();
@@ -98,7 +101,7 @@ StepResult StepRunner::run(TrainState& state, const std::function<const Batch&()
   if (options_.decisions != nullptr) next.follow(*options_.decisions);
   result.loss_scale = state.loss_scale.scale;
   result.lr = options_.schedule.at(step);
-  const double to_mean = 1.0 / (summed_tokens * state.loss_scale.scale);
+  const double to_mean = to_mean_of(summed_tokens, state.loss_scale.scale);
   result.grad_norm = norm.value * to_mean;
   result.applied = next.loss_scale.update(finite);
   is_changing_ = true;

@@ -20,7 +20,7 @@
 //
 // The vote also tells all ranks of values that are not finite and of sequences that are damaged (Batch::damage). A step with
 // damaged sequences, or, where the caller `may_repeat` it, one from which training could not go on, changes nothing and
-// says why: StepResult::undone. Errors: else, without loss scaling, a gradient that is not finite is a NotFinite naming step
+// says why: StepResult::undone. Errors: a step without any target (parallel/data/no_targets.h); else, without loss scaling, a gradient that is not finite is a NotFinite naming step
 // and parameter. Thread rule: one thread.
 #pragma once
 
@@ -68,7 +68,8 @@ struct StepOptions {
 struct StepResult {
   double loss = 0.0;                 // mean over the step's tokens, nats
   std::vector<double> channel_loss;  // mean per channel; NaN for a channel without tokens in this step
-  int64_t tokens = 0;
+  int64_t tokens = 0;                // targets: what a loss mask or a quarantine leaves out does not count
+  int64_t tokens_read = 0;           // all that went through the model
   double grad_norm = 0.0;  // of the mean gradient (with local SGD, of this replica group), before clipping
   double lr = 0.0;
   double loss_scale = 1.0;            // used in this step
@@ -99,6 +100,7 @@ class StepRunner {
         group_(group),
         everyone_(everyone),
         options_(std::move(options)),
+        is_plan_(arena.queue().device() == Device::null),
         passes_(model, parallel, pipeline, arena, options_.pass),
         stage_(model, options_.groups),
         probe_(model, options_.measures_updates) {}
@@ -122,6 +124,7 @@ class StepRunner {
   Group& group_;
   Group& everyone_;
   StepOptions options_;
+  bool is_plan_;  // computes nothing, so it has no losses
   MicroBatchPasses passes_;
   StageGradients stage_;
   UpdateProbe probe_;

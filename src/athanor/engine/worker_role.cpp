@@ -45,6 +45,7 @@ StepResult WorkerRole::step(TrainState& state, const std::function<const Batch&(
   result.loss = means.loss;
   result.channel_loss = means.channel;
   result.tokens = means.tokens;
+  result.tokens_read = means.read;
   result.grad_norm = answer.grad_norm;
   result.loss_scale = state.loss_scale.scale;
   result.applied = std::isfinite(answer.grad_norm);

@@ -6,21 +6,19 @@
 namespace athanor::evaluate {
 namespace {
 
-// ids [batch, length + 1]: windows of one length; starts [batch, length] or none.
-HeldOutBatch to_batch(Arena& arena, const std::vector<int32_t>& ids, const std::vector<int32_t>& starts,
-                      int64_t batch, int64_t length) {
+// What windows of one length are made of; `starts` may be empty.
+struct Windows {
+  std::vector<int32_t> inputs, targets, starts;  // [batch,length]
+};
+
+HeldOutBatch to_batch(Arena& arena, const Windows& windows, int64_t batch, int64_t length) {
   HeldOutBatch tensors{.inputs = empty(arena, {batch, length}, Dtype::i32, Category::activations),
                        .targets = empty(arena, {batch, length}, Dtype::i32, Category::activations)};
-  if (!starts.empty()) {
-    tensors.document_starts = empty(arena, {batch, length}, Dtype::i32, Category::activations);
-    copy_from_host(tensors.document_starts, starts.data(), tensors.document_starts.size_bytes());
-  }
-  for (int64_t b = 0; b < batch; ++b) {
-    Tensor input_row = tensors.inputs.slice(b, b + 1), target_row = tensors.targets.slice(b, b + 1);
-    const int32_t* row = ids.data() + b * (length + 1);
-    copy_from_host(input_row, row, input_row.size_bytes());
-    copy_from_host(target_row, row + 1, target_row.size_bytes());
-  }
+  copy_from_host(tensors.inputs, windows.inputs.data(), tensors.inputs.size_bytes());
+  copy_from_host(tensors.targets, windows.targets.data(), tensors.targets.size_bytes());
+  if (windows.starts.empty()) return tensors;
+  tensors.document_starts = empty(arena, {batch, length}, Dtype::i32, Category::activations);
+  copy_from_host(tensors.document_starts, windows.starts.data(), tensors.document_starts.size_bytes());
   return tensors;
 }
 
@@ -91,28 +89,33 @@ Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::spa
     std::vector<double> sums(units.size(), 0.0);
     ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
     const auto batch_of = [&](const Unit& unit) {
-      std::vector<int32_t> ids(static_cast<size_t>(unit.num_windows * (unit.targets + 1)));
-      const auto targets = static_cast<size_t>(unit.targets);
-      std::vector<int32_t> starts(
-          channel.tells_documents_apart() ? static_cast<size_t>(unit.num_windows) * targets : 0);
+      const auto length = static_cast<size_t>(unit.targets);
+      std::vector<int32_t> ids(length + 1);
+      Windows windows;
+      windows.starts.resize(channel.tells_documents_apart() ? static_cast<size_t>(unit.num_windows) * length
+                                                            : 0);
       for (int64_t w = 0; w < unit.num_windows; ++w) {
         const int64_t first = channel.valid_window(unit.first_window + w).first;
-        const auto row = static_cast<size_t>(w);
-        channel.read_valid(first, std::span(ids).subspan(row * (targets + 1), targets + 1));
-        if (!starts.empty())
-          channel.valid_document_starts(first, std::span(starts).subspan(row * targets, targets));
+        const size_t row = static_cast<size_t>(w) * length;
+        channel.read_valid(first, ids);
+        windows.inputs.insert(windows.inputs.end(), ids.begin(), ids.end() - 1);
+        windows.targets.insert(windows.targets.end(), ids.begin() + 1, ids.end());
+        channel.mask_valid_targets(first, std::span(windows.targets).subspan(row, length));
+        if (!windows.starts.empty())
+          channel.valid_document_starts(first, std::span(windows.starts).subspan(row, length));
       }
-      return to_batch(arena, ids, starts, unit.num_windows, unit.targets);
+      return to_batch(arena, windows, unit.num_windows, unit.targets);
     };
     std::vector<size_t> mine;
-    for (size_t u = 0; u < units.size(); ++u) {
-      const Unit& unit = units[u];
-      score.tokens += unit.num_windows * unit.targets;
+    for (size_t u = 0; u < units.size(); ++u)
       if (static_cast<int64_t>(u) % group.size() == group.rank()) mine.push_back(u);
-    }
     if (!units.empty()) {  // windows follow one another without a gap
       const int64_t first = channel.valid_window(0).first + 1;
-      score.bytes = channel.valid_bytes_of(first, first + score.tokens);
+      const Unit& end = units.back();
+      const int64_t last =
+          channel.valid_window(end.first_window + end.num_windows - 1).first + 1 + end.targets;
+      score.tokens = channel.count_valid(first, last);
+      score.bytes = channel.valid_bytes_of(first, last);
     }
     const size_t counted = mine.size();
     const auto last_round = static_cast<int64_t>(units.size()) % group.size();
@@ -163,7 +166,8 @@ IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vect
             "ids: sequence {} holds id {} at {}, expected below vocab_size {}", s, ids[i], i,
             config.vocab_size);
     if (length < 1) continue;
-    total += sum_losses(model, to_batch(arena, ids, {}, 1, length));
+    const Windows window = {{ids.begin(), ids.end() - 1}, {ids.begin() + 1, ids.end()}, {}};
+    total += sum_losses(model, to_batch(arena, window, 1, length));
     score.tokens += length;
   }
   check(score.tokens > 0, "ids: got {} sequences with nothing to predict, expected one of two or more ids",

@@ -4,7 +4,8 @@
 //   print(e.channels[0].loss, e.channels[0].perplexity(), e.channels[0].bits_per_byte());
 //
 // Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted once,
-// from at most seq_len tokens before it (data/channel.h). The windows are partitioned over the ranks of the group in
+// from at most seq_len tokens before it (data/channel.h), but for those that its loss mask leaves out: these are read
+// only, and neither they nor their bytes count. The windows are partitioned over the ranks of the group in
 // batches of `batch` windows. Sums are added in the order of the windows, so any number of ranks gets the same bits.
 // Thread rule: one thread per model. Errors: those of the data, the model and the group.
 #pragma once
@@ -46,7 +47,7 @@ HeldOutPasses held_out_passes(const Model& model);
 
 struct EvaluateOptions {
   int64_t batch = 4;       // windows in one forward pass
-  int64_t max_tokens = 0;  // per channel; 0: all held-out tokens
+  int64_t max_tokens = 0;  // per channel, counted or not; 0: all held-out tokens
   // All ranks make the same number of forward passes; a rank that has no windows left repeats one and discards it.
   // Needed with ZeRO-3, whose passes all-gather parameters.
   bool equal_passes = false;

@@ -16,7 +16,7 @@ StepMetrics step_metrics(const StepResult& result, const TrainState& state,
   metrics.grad_norm = result.grad_norm;
   metrics.lr = result.lr;
   metrics.loss_scale = result.loss_scale;
-  metrics.tokens_per_second = static_cast<double>(result.tokens) / measured.seconds;
+  metrics.tokens_per_second = static_cast<double>(result.tokens_read) / measured.seconds;
   if (measured.peak_flops > 0.0)
     metrics.mfu = metrics.tokens_per_second * measured.flops_per_token / measured.peak_flops;
   metrics.step_seconds = measured.seconds;

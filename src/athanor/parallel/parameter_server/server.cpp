@@ -7,6 +7,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/parallel/data/gradient_norm.h"
+#include "athanor/parallel/data/no_targets.h"
 #include "athanor/parallel/data/not_finite.h"
 
 namespace athanor::parallel::parameter_server {
@@ -86,7 +87,8 @@ Served ParameterServer::serve_steps() {
     }
     shard_.finish();
     const int64_t step = at_.step + 1;
-    const double to_mean = 1.0 / (tokens * at_.loss_scale.scale);
+    if (tokens == 0.0) refuse_without_targets(step);
+    const double to_mean = to_mean_of(tokens, at_.loss_scale.scale);
     const double norm_of_sums = gradient_norm(step), norm = norm_of_sums * to_mean;
     const bool clips = options_.max_grad_norm > 0.0 && norm > options_.max_grad_norm;
     finish_answers();

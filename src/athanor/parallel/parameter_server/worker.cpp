@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/parallel/data/no_targets.h"
 #include "athanor/parallel/data/not_finite.h"
 
 namespace athanor::parallel::parameter_server {
@@ -65,7 +66,7 @@ double ServerClient::scale(PushHeader& push, double max_grad_norm) {
       throw NotFinite(
           fmt::format("step {}: the gradient of '{}' is not finite", push.step, model_.params()[i]->name()));
   }
-  const double to_mean = 1.0 / (push.tokens * push.loss_scale), norm = std::sqrt(squares) * to_mean;
+  const double to_mean = to_mean_of(push.tokens, push.loss_scale), norm = std::sqrt(squares) * to_mean;
   push.overflowed = !std::isfinite(squares);
   push.grad_scale =
       to_mean * (max_grad_norm > 0.0 && norm > max_grad_norm ? max_grad_norm / (norm + 1e-6) : 1.0);
