@@ -87,6 +87,9 @@ class ByteTokenizer : public Tokenizer {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
+  std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan>) const override {
+    return encode_ordinary(text);
+  }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text;
     for (const int32_t id : ids) text += token_of(id);

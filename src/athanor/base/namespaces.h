@@ -50,7 +50,6 @@ namespace normalizers {}
 namespace pre_tokenizers {}
 namespace decoders {}
 namespace trainers {}
-namespace chat_template {}
 using namespace models;
 using namespace normalizers;
 using namespace pre_tokenizers;
@@ -78,10 +77,7 @@ using namespace passes;
 using namespace report;
 using namespace filters;
 }  // namespace corpus
-namespace data {
-namespace instructions {}
-using namespace instructions;
-}  // namespace data
+namespace data {}
 namespace checkpoint {
 namespace format {}
 using namespace format;

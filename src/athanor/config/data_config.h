@@ -20,6 +20,9 @@ struct ChannelConfig {
       {};  // a .bin/.idx prefix, or a text/JSONL file or folder (each file optionally compressed)
   double weight = 1.0;          // share of the sequences, relative to the other channels
   std::string valid_path = {};  // validation text, like path; empty: the last part of path
+  // Conversations instead of texts, with a loss on the answers alone: the key of a list of messages, or those of a prompt
+  // and its answer. The template is a file of Jinja; empty: the tokenizer's own.
+  std::string messages = {}, prompt = {}, answer = {}, chat_template = {};
   bool operator==(const ChannelConfig&) const = default;
 };
 

@@ -109,7 +109,9 @@ void ConfigReader::read_channel_path(std::string_view path, const toml::node& no
       return;
     }
     throw ConfigError(
-        fmt::format("{}: unknown key of a channel, expected name, path, weight or valid_path", source_));
+        fmt::format("{}: unknown key of a channel, expected name, path, weight, valid_path, messages, "
+                    "prompt, answer or template",
+                    source_));
   }
   throw ConfigError(
       fmt::format("{}: unknown channel '{}'{}", source_, printable(name),

@@ -6,7 +6,9 @@
 // Thread rule: plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "athanor/base/namespaces.h"
 
@@ -16,6 +18,13 @@ struct ByteSpan {
   size_t begin = 0, end = 0;
   bool operator==(const ByteSpan&) const = default;
 };
+
+// Whether a part shares a byte with one of the spans, which are in order and apart from each other.
+inline bool touches(std::span<const ByteSpan> spans, size_t begin, size_t end) {
+  const auto next =
+      std::ranges::partition_point(spans, [&](const ByteSpan& span) { return span.end <= begin; });
+  return next != spans.end() && next->begin < end;
+}
 
 }  // namespace athanor::text
 

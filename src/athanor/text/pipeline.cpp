@@ -36,22 +36,30 @@ Pipeline::Matchers Pipeline::make_matchers(bool with_special) const {
   const auto end_id = end_of_text();
   for (const AddedToken& token : parts_.added_tokens) {
     // Some files do not call their end-of-text special; a document must not forge it all the same.
-    if (!with_special && (token.special || token.id == end_id)) continue;
-    (token.normalized ? normalized : raw).push_back(token);
+    const bool special = token.special || token.id == end_id;
+    if (!with_special && special) continue;
+    auto& tokens = token.normalized ? normalized : raw;
+    tokens.push_back(token);
+    tokens.back().special = special;
     if (token.normalized && parts_.normalizer) parts_.normalizer->apply(normalized.back().content);
   }
   return {AddedTokenMatcher(std::move(raw)), AddedTokenMatcher(std::move(normalized))};
 }
 
 std::vector<int32_t> Pipeline::encode(std::string_view text) const {
-  return encode_with(*all_, text);
+  return encode_with(*all_, text, {});
 }
 
 std::vector<int32_t> Pipeline::encode_ordinary(std::string_view text) const {
-  return encode_with(*ordinary_, text);
+  return encode_with(*ordinary_, text, {});
 }
 
-std::vector<int32_t> Pipeline::encode_with(const Matchers& matchers, std::string_view text) const {
+std::vector<int32_t> Pipeline::encode(std::string_view text, std::span<const ByteSpan> ordinary) const {
+  return encode_with(*all_, text, ordinary);
+}
+
+std::vector<int32_t> Pipeline::encode_with(const Matchers& matchers, std::string_view text,
+                                           std::span<const ByteSpan> ordinary) const {
   if (!takes_any_byte_) {
     const size_t bad = find_invalid_utf8(text);
     if (bad != std::string_view::npos)
@@ -68,10 +76,13 @@ std::vector<int32_t> Pipeline::encode_with(const Matchers& matchers, std::string
   }
   if (!cache) cache = std::make_unique<WordCache>();
   std::vector<int32_t> ids;
-  matchers.raw.split(text, [&](Segment s) {
+  const auto put = [&](Segment s) {
     if (s.id) return ids.push_back(*s.id);
-    encode_segment(matchers, text.substr(s.begin, s.end - s.begin), s.begin == 0, *cache, ids);
-  });
+    // Where a normalizer has passed over it, nothing says which byte is whose.
+    const Matchers& here = touches(ordinary, s.begin, s.end) ? *ordinary_ : matchers;
+    encode_segment(here, text.substr(s.begin, s.end - s.begin), s.begin == 0, *cache, ids);
+  };
+  matchers.raw.split(text, put, ordinary);
   const std::lock_guard lock(mutex_);
   idle_caches_.push_back(std::move(cache));
   return ids;

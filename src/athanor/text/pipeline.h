@@ -36,6 +36,7 @@ class Pipeline final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_ordinary(std::string_view text) const override;
+  std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan> ordinary) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   int32_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> id_of(std::string_view token) const override;
@@ -50,7 +51,8 @@ class Pipeline final : public Tokenizer {
     AddedTokenMatcher raw, normalized;
   };
   Matchers make_matchers(bool with_special) const;
-  std::vector<int32_t> encode_with(const Matchers& matchers, std::string_view text) const;
+  std::vector<int32_t> encode_with(const Matchers& matchers, std::string_view text,
+                                   std::span<const ByteSpan> ordinary) const;
   void encode_segment(const Matchers& matchers, std::string_view text, bool at_start, WordCache& cache,
                       std::vector<int32_t>& ids) const;
   void encode_piece(Piece piece, WordCache& cache, std::vector<int32_t>& ids) const;

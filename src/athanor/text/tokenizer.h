@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/text/byte_span.h"
 #include "athanor/text/special_tokens.h"
 
 namespace athanor::text {
@@ -34,6 +35,9 @@ class Tokenizer {
   // The same, treating special tokens in the text as ordinary text: for documents of a corpus, so that a
   // document cannot forge an end-of-text.
   virtual std::vector<int32_t> encode_ordinary(std::string_view text) const = 0;
+  // Ids of the text, treating special tokens as ordinary text where they touch the bytes of `ordinary` (in order): for
+  // text of which others wrote a part. Where they spelled no special token the ids are those of encode().
+  virtual std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan> ordinary) const = 0;
   // A document of a corpus: special_tokens().before, encode_ordinary(), the end-of-text token.
   std::vector<int32_t> encode_document(std::string_view text) const;
   // A prompt: special_tokens().before, unless the text begins with it, and encode().
