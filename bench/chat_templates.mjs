@@ -3,7 +3,7 @@
 //   npm install --prefix /tmp/oracle @huggingface/jinja
 //   NODE_PATH=/tmp/oracle/node_modules node bench/chat_templates.mjs FOLDER [PROGRAM [DUMP]]
 //
-// FOLDER holds templates as *.jinja; PROGRAM is build/release/apps/athanor. A conversation that both refuse counts as
+// FOLDER holds templates as *.jinja; PROGRAM is build/release/athanor. A conversation that both refuse counts as
 // equal. DUMP: a folder for the conversations and our texts, which chat_templates.py compares with Jinja itself.
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -13,7 +13,7 @@ import path from "node:path";
 const require = createRequire(import.meta.url);
 const { Template } = require(path.join(process.env.NODE_PATH ?? "", "@huggingface/jinja"));
 
-const [folder, program = "build/release/apps/athanor", dump] = process.argv.slice(2);
+const [folder, program = "build/release/athanor", dump] = process.argv.slice(2);
 const kConversations = 200;
 const kNow = "2024-07-26";
 

@@ -20,6 +20,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
 #include "command.h"

@@ -10,6 +10,7 @@
 #include "athanor/base/thread_pool.h"
 #include "athanor/data/content_key.h"
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/documents/document_reader.h"
 
 namespace athanor::data {

@@ -23,9 +23,12 @@
 #include <vector>
 
 #include "athanor/base/file.h"
-#include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/documents/document_reader.h"
 #include "athanor/text/tokenizer.h"
+
+namespace athanor::data::instructions {
+class InstructionEncoder;
+}  // namespace athanor::data::instructions
 
 namespace athanor::data {
 
@@ -49,7 +52,7 @@ struct TokenizeOptions {
       nullptr;  // nonzero: Interrupted, also while waiting; no half-written file stays
   // Documents are conversations with a loss on the answers alone (instructions/instruction_encoder.h), and the files must
   // be JSON. Null: documents are texts under text_key.
-  const InstructionEncoder* instructions = nullptr;
+  const instructions::InstructionEncoder* instructions = nullptr;
 };
 
 struct TokenFileInfo {

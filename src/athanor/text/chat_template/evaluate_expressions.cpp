@@ -44,14 +44,7 @@ std::vector<size_t> sliced(int64_t size, std::optional<int64_t> begin, std::opti
 Value Evaluator::evaluate(const Expression& node) {
   spend(1);
   line_ = node.line;
-  if (depth_ >= 1000) fail("calls are nested deeper than 1000 levels: a macro calls itself without end");
-  struct Level {
-    int& depth;
-    explicit Level(int& counter) : depth(counter) { ++depth; }
-    ~Level() { --depth; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-  } const level(depth_);
+  const Deeper deeper(*this);
   const auto part = [&](size_t i) { return evaluate(*node.parts[i]); };
   switch (node.kind) {
     case ExpressionKind::constant:

@@ -13,21 +13,12 @@ constexpr int kMaxCallDepth = 1000;  // of statements and expressions in one ano
 
 }  // namespace
 
-class Evaluator::Deeper {
- public:
-  explicit Deeper(Evaluator& evaluator) : evaluator_(evaluator) {
-    if (evaluator.depth_ >= kMaxCallDepth)
-      evaluator.fail(fmt::format("calls are nested deeper than {} levels: a macro calls itself without end",
-                                 kMaxCallDepth));
-    ++evaluator.depth_;
-  }
-  ~Deeper() { --evaluator_.depth_; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
-
- private:
-  Evaluator& evaluator_;
-};
+Evaluator::Deeper::Deeper(Evaluator& evaluator) : evaluator_(evaluator) {
+  if (evaluator.depth_ >= kMaxCallDepth)
+    evaluator.fail(fmt::format("calls are nested deeper than {} levels: a macro calls itself without end",
+                               kMaxCallDepth));
+  ++evaluator.depth_;
+}
 
 class Evaluator::OwnScope {
  public:

@@ -63,7 +63,17 @@ class Evaluator {
     std::unordered_map<std::string, Value> names;
   };
   enum class Flow { on, leave_loop, next_item };
-  class Deeper;
+  // One lives in each statement and expression that is being run: bounds how deep they are in one another.
+  class Deeper {
+   public:
+    explicit Deeper(Evaluator& evaluator);
+    ~Deeper() { --evaluator_.depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    Evaluator& evaluator_;
+  };
   class OwnScope;
 
   Flow execute(const Block& block);
