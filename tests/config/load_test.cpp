@@ -175,7 +175,8 @@ TEST(Load, BadOverridesAreNamed) {
   expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]",
                {"unknown channel 'cod'", "did you mean 'code'?"}, {"data.channels.cod.weight=5"});
   expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]",
-               {"expected name, path, weight or valid_path"}, {"data.channels.code.wieght=5"});
+               {"expected name, path, weight, valid_path, messages, prompt, answer or template"},
+               {"data.channels.code.wieght=5"});
   expect_error("", {"--set train.name=", "not TOML"}, {"train.name=\xff\xfe"});
   expect_error("", {"--set train.steps=0: train.steps: got 0, expected at least 1"}, {"train.steps=0"});
 }
