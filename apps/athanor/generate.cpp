@@ -1,4 +1,4 @@
-// athanor generate RUN_OR_CHECKPOINT: continues a prompt and streams the text.
+// athanor generate RUN_OR_CHECKPOINT: continues a prompt, or answers in a conversation, and streams the text.
 #include "athanor/evaluate/generate.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,9 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
+#include "athanor/evaluate/stop_text.h"
 #include "athanor/text/decoders/stream_decoder.h"
+#include "chat_prompt.h"
 #include "command.h"
 #include "loaded.h"
 
@@ -26,11 +28,17 @@ namespace {
 
 struct GenerateCommand {
   std::string path, prompt, prompt_file;
+  ChatInput chat;
+  std::vector<std::string> stops;
   ComputeOptions compute;
   GenerateOptions options;
   bool greedy = false, json = false, no_prompt = false, has_prompt = false;
 
   void run();
+
+ private:
+  void read_prompt();
+  void warn_of_long_prompt(size_t num_ids, size_t context) const;
 };
 
 // What standard input holds right now, for one who gave no prompt: the text of a pipe or file, else nothing.
@@ -63,32 +71,51 @@ void warn(const std::string& text) {
   std::fprintf(stderr, "athanor: warning: %s\n", text.c_str());
 }
 
-void GenerateCommand::run() {
-  if (!prompt_file.empty())
+void GenerateCommand::read_prompt() {
+  if (!chat.messages_file.empty()) return;
+  if (!prompt_file.empty()) {
     prompt = prompt_file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
                                 : system_env().read_text(prompt_file, uint64_t{64} << 20);
+    if (prompt_file != "-") warn_of_unread_pipe();
+  } else if (!has_prompt) {
+    prompt = piped_prompt();
+  } else {
+    warn_of_unread_pipe();
+  }
+}
+
+void GenerateCommand::warn_of_long_prompt(size_t num_ids, size_t context) const {
+  if (num_ids > context)
+    warn(fmt::format("the prompt has {} tokens and the model a context of {}: the first {} are not read",
+                     with_commas(static_cast<int64_t>(num_ids)), with_commas(static_cast<int64_t>(context)),
+                     with_commas(static_cast<int64_t>(num_ids - context))));
+}
+
+void GenerateCommand::run() {
+  check_chat_options(chat);
+  StopText checked(stops);  // an empty one is refused before the model is read
   Loaded model(path, compute);
   if (model.tokenizer == nullptr)
     throw Error("generate: '" + path + "' holds no tokenizer",
                 "import or train with one, so that text can be read");
-  if (prompt_file != "-") {
-    if (prompt_file.empty() && !has_prompt)
-      prompt = piped_prompt();
-    else
-      warn_of_unread_pipe();
-  }
+  read_prompt();
   const SpecialTokens& special = model.tokenizer->special_tokens();
-  std::vector<int32_t> ids = model.tokenizer->encode_prompt(prompt);
-  if (ids.empty() && special.end) ids.push_back(*special.end);  // an empty prompt: the start of a document
   options.stop_ids = special.stops;
+  std::vector<int32_t> ids;
+  if (chat.on) {
+    ChatPrompt asked = make_chat_prompt(*model.tokenizer, path, chat, prompt);
+    ids = std::move(asked.ids);
+    prompt = std::move(asked.text);
+    options.stop_ids.insert(options.stop_ids.end(), asked.stop_ids.begin(), asked.stop_ids.end());
+    stops.insert(stops.end(), asked.stops.begin(), asked.stops.end());
+  } else {
+    ids = model.tokenizer->encode_prompt(prompt);
+    if (ids.empty() && special.end) ids.push_back(*special.end);  // an empty prompt: the start of a document
+  }
   if (greedy) options.sampling.temperature = 0.0;
   options.vocab_size = model.tokenizer->vocab_size();
   const auto context = static_cast<size_t>(model.loaded.config.model.max_position_embeddings);
-  if (ids.size() > context)
-    warn(fmt::format("the prompt has {} tokens and the model a context of {}: the first {} are not read",
-                     with_commas(static_cast<int64_t>(ids.size())),
-                     with_commas(static_cast<int64_t>(context)),
-                     with_commas(static_cast<int64_t>(ids.size() - context))));
+  warn_of_long_prompt(ids.size(), context);
   std::string shifted;
   options.on_shift = [&](size_t done, size_t kept) {
     if (shifted.empty())
@@ -103,7 +130,7 @@ void GenerateCommand::run() {
   std::string text;
   std::vector<int32_t> made;
   // Shown with the first token: options that are refused must leave the output empty.
-  bool prompt_shown = json || no_prompt;
+  bool prompt_shown = json || no_prompt || chat.on;
   const auto show_prompt = [&] {
     if (!std::exchange(prompt_shown, true)) std::cout << prompt << std::flush;
   };
@@ -111,25 +138,29 @@ void GenerateCommand::run() {
     if (!json) std::cout << piece << std::flush;
     text += piece;
   };
-  StreamDecoder decoder(*model.tokenizer, model.tokenizer->encode(prompt));
+  StopText stop(stops);
+  StreamDecoder decoder(*model.tokenizer, chat.on ? ids : model.tokenizer->encode(prompt));
   generate(*model.loaded.model, model.arena, ids, options, [&](int32_t id) {
     show_prompt();
     made.push_back(id);
-    show(decoder.add(id));
-    return true;
+    show(stop.add(decoder.add(id)));
+    return !stop.found();
   });
   const double seconds = now_seconds() - start;
   show_prompt();
-  show(decoder.finish());
+  show(stop.add(decoder.finish()));
+  show(stop.finish());
   if (!json) std::cout << std::endl;
   if (!shifted.empty()) warn(shifted);
   if (!json) return;
   nlohmann::ordered_json report{{"prompt", prompt},
                                 {"text", text},
+                                {"stop", nullptr},
                                 {"prompt_tokens", ids.size()},
                                 {"tokens", made},
                                 {"seconds", seconds},
                                 {"tokens_per_second", static_cast<double>(made.size()) / seconds}};
+  if (stop.found()) report["stop"] = *stop.found();
   if (!model.loaded.skipped.empty()) report["skipped"] = model.loaded.skipped;
   std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
@@ -144,6 +175,10 @@ void add_generate(CLI::App& app) {
       sub->add_option("--prompt", command->prompt, "Text to continue; without one, what is piped in");
   sub->add_option("--prompt-file", command->prompt_file, "Read the prompt from a file ('-': standard input)")
       ->excludes(prompt);
+  add_chat_options(*sub, command->chat);
+  sub->add_option("--stop", command->stops, "End the text before this one; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
   sub->add_option("--max-tokens", command->options.max_tokens, "Tokens to write")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
@@ -168,7 +203,8 @@ void add_generate(CLI::App& app) {
   sub->footer(
       "Examples:\n"
       "  athanor generate runs/quickstart --prompt 'She was' --temperature 0.8 --top-p 0.95\n"
-      "  athanor generate runs/quickstart --prompt-file - --greedy --no-prompt < prompt.txt");
+      "  athanor generate runs/quickstart --prompt-file - --greedy --no-prompt < prompt.txt\n"
+      "  athanor generate runs/tutor --chat --system 'Be brief.' --prompt '2 + 2?' --stop '####'");
   sub->callback([command, prompt] {
     command->has_prompt = prompt->count() > 0;
     command->run();

@@ -1,4 +1,4 @@
-// athanor tokenizer train | encode | decode | inspect | import
+// athanor tokenizer train | encode | decode | inspect | import (render: tokenizer_render.cpp)
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -21,6 +21,7 @@
 #include "command.h"
 #include "read_remarks.h"
 #include "tokenizer_import.h"
+#include "tokenizer_render.h"
 
 namespace athanor::apps {
 namespace {
@@ -361,6 +362,7 @@ void add_tokenizer(CLI::App& app) {
   inspect_app.footer("Example:\n  athanor tokenizer inspect runs/quickstart/checkpoints/step_00000400");
 
   add_tokenizer_import(tokenizer);
+  add_tokenizer_render(tokenizer);
 }
 
 }  // namespace athanor::apps

@@ -45,6 +45,49 @@ TEST_F(GenerateCommand, ReadsWhatIsPipedInWithoutAPrompt) {
   EXPECT_EQ(generate({"--prompt", "ab", "--max-tokens", "3"}, {.input = "zz"}).out, asked.out);
 }
 
+TEST_F(GenerateCommand, AnswersByAChatTemplate) {
+  place.write("chat.jinja",
+              "{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}{% if add_generation_prompt "
+              "%}so {% endif %}");
+  place.write("talk.json", R"([{"role": "system", "content": "be"}, {"role": "user", "content": "ab"}])");
+  const std::vector<std::string> how = {"--max-tokens", "9", "--json"};
+  const auto json = [&](const std::vector<std::string>& more) {
+    const Outcome done = generate(more + how);
+    EXPECT_EQ(done.exit_code, 0) << done.all();
+    return Json::parse(done.out);
+  };
+  const std::string rendered = "system be user ab so ";
+  const Json asked = json({"--chat", "--system", "be", "--prompt", "ab", "--template", "chat.jinja"});
+  EXPECT_EQ(asked["prompt"], rendered);
+  EXPECT_EQ(json({"--messages", "talk.json", "--template", "chat.jinja"})["text"], asked["text"]);
+  EXPECT_EQ(json({"--prompt", rendered})["text"], asked["text"]);
+  // Without a template the user's text and a line end, as such conversations are learned.
+  EXPECT_EQ(json({"--chat", "--prompt", "ab"})["prompt"], "ab\n");
+  EXPECT_EQ(generate({"--system", "be", "--prompt", "ab"}).exit_code, 2);
+  EXPECT_THAT(generate({"--chat", "--system", "be", "--prompt", "ab"}).err,
+              HasSubstr("has no chat template"));
+  place.write("broken.jinja", "\n{% nonsense %}");
+  EXPECT_THAT(generate({"--chat", "--prompt", "ab", "--template", "broken.jinja"}).err,
+              HasSubstr("broken.jinja line 2: got the statement 'nonsense'"));
+}
+
+TEST_F(GenerateCommand, EndsBeforeAStopString) {
+  const auto json = [&](const std::vector<std::string>& more) {
+    return Json::parse(
+        generate(more + std::vector<std::string>{"--prompt", "ab", "--max-tokens", "12", "--json"}).out);
+  };
+  const std::string text = json({})["text"];
+  ASSERT_GT(text.size(), 6u);
+  const std::string stop = text.substr(3, 2);
+  const Json stopped = json({"--stop", "not there", "--stop", stop});
+  EXPECT_EQ(stopped["text"], text.substr(0, text.find(stop)));
+  EXPECT_EQ(stopped["stop"], stop);
+  EXPECT_EQ(json({"--stop", "not there"})["text"], text);
+  const Outcome shown = generate({"--prompt", "ab", "--max-tokens", "12", "--no-prompt", "--stop", stop});
+  EXPECT_EQ(shown.out, text.substr(0, text.find(stop)) + "\n");
+  EXPECT_EQ(generate({"--prompt", "ab", "--stop", ""}).exit_code, 2);
+}
+
 // The folder of a tokenizer says how a run's documents end and what export writes.
 TEST_F(GenerateCommand, ARunKeepsTheFilesBesideItsTokenizer) {
   Json tokenizer = Json::parse(place.read("tokenizer.json"));

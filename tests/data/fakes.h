@@ -96,6 +96,9 @@ class ByteTokenizer : public Tokenizer {
     return first;
   }
   std::vector<std::string> warnings() const override { return {}; }
+  std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan>) const override {
+    return encode_ordinary(text);
+  }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text;
     for (const int32_t id : ids) text += token_of(id);

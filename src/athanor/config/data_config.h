@@ -22,6 +22,9 @@ struct ChannelConfig {
   std::string valid_path = {};  // validation text, like path; empty: the last part of path
   double epochs = 0.0;          // times through the channel in the phase; 0: its weight counts
   int64_t tokens = 0;           // places of sequences drawn from it in the phase; 0: its weight counts
+  // Conversations instead of texts, with a loss on the answers alone: the key of a list of messages, or those of a prompt
+  // and its answer. The template is a file of Jinja; empty: the tokenizer's own.
+  std::string messages = {}, prompt = {}, answer = {}, chat_template = {};
   bool operator==(const ChannelConfig&) const = default;
 };
 

@@ -62,6 +62,18 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
        of<&ChannelConfig::tokens>, at_least(0)},
       {"data.channels", "valid_path", "validation text, like path; empty: the last part of path",
        "Give it where a corpus has a validation split of its own.", of<&ChannelConfig::valid_path>, path()},
+      {"data.channels", "messages",
+       "field of a JSONL line that holds a conversation: a list of {role, content}",
+       "Only the assistant's answers are learned, with the token that ends each. The path must be JSON.",
+       of<&ChannelConfig::messages>, any()},
+      {"data.channels", "prompt", "field that holds what the user says, or a template of fields",
+       "Give it with answer, in place of messages: prompt = \"question\", answer = \"answer\".",
+       of<&ChannelConfig::prompt>, any()},
+      {"data.channels", "answer", "field that holds the answer to the prompt, or a template of fields",
+       "Only it is learned, with the token that ends it.", of<&ChannelConfig::answer>, any()},
+      {"data.channels", "template", "chat template (Jinja) of conversations; empty: that of the tokenizer",
+       "Without either a prompt and its answer are joined by a line end and end in the end of text.",
+       of<&ChannelConfig::chat_template>, path()},
   };
   return fields;
 }

@@ -38,6 +38,22 @@ std::string toml_float(double value) {
   return text;
 }
 
+std::vector<std::pair<const char*, const std::string*>> optional_keys(const ChannelConfig& channel) {
+  return {{"valid_path", &channel.valid_path},
+          {"messages", &channel.messages},
+          {"prompt", &channel.prompt},
+          {"answer", &channel.answer},
+          {"template", &channel.chat_template}};
+}
+
+// The keys of a channel that are mostly left out, with a comma before each.
+std::string instruction_keys(const ChannelConfig& channel) {
+  std::string keys;
+  for (const auto& [key, value] : optional_keys(channel))
+    if (!value->empty()) keys += fmt::format(", {} = {}", key, toml_string(*value));
+  return keys;
+}
+
 std::string toml_channels(const std::vector<ChannelConfig>& channels) {
   std::string text = "[";
   for (const auto& channel : channels)
@@ -46,7 +62,7 @@ std::string toml_channels(const std::vector<ChannelConfig>& channels) {
                     toml_string(channel.path), toml_float(channel.weight),
                     channel.epochs > 0 ? ", epochs = " + toml_float(channel.epochs) : "",
                     channel.tokens > 0 ? fmt::format(", tokens = {}", channel.tokens) : "",
-                    channel.valid_path.empty() ? "" : ", valid_path = " + toml_string(channel.valid_path));
+                    instruction_keys(channel));
   return text + (channels.empty() ? "]" : "\n]");
 }
 
@@ -91,7 +107,8 @@ struct AsJson {
       list.push_back({{"name", c.name}, {"path", c.path}, {"weight", c.weight}});
       if (c.epochs > 0) list.back()["epochs"] = c.epochs;
       if (c.tokens > 0) list.back()["tokens"] = c.tokens;
-      if (!c.valid_path.empty()) list.back()["valid_path"] = c.valid_path;
+      for (const auto& [key, value] : optional_keys(c))
+        if (!value->empty()) list.back()[key] = *value;
     }
     return list;
   }

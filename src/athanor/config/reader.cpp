@@ -108,8 +108,10 @@ void ConfigReader::read_channel_path(std::string_view path, const toml::node& no
       config_.origins[origin] = {kind_, where(node)};
       return;
     }
-    throw ConfigError(fmt::format(
-        "{}: unknown key of a channel, expected name, path, weight, epochs, tokens or valid_path", source_));
+    throw ConfigError(
+        fmt::format("{}: unknown key of a channel, expected name, path, weight, epochs, tokens, valid_path, "
+                    "messages, prompt, answer or template",
+                    source_));
   }
   throw ConfigError(
       fmt::format("{}: unknown channel '{}'{}", source_, printable(name),

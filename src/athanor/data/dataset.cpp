@@ -1,9 +1,11 @@
 #include "athanor/data/dataset.h"
 
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "athanor/base/check.h"
+#include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/data/mixture.h"
 
 namespace athanor::data {
@@ -36,9 +38,18 @@ bool is_token_file(Env& env, const std::string& channel, const std::string& path
       "relative paths start at the folder of the config file");
 }
 
-std::string token_file_of(Env& env, const Config& config, const std::string& channel, const std::string& path,
+std::string token_file_of(Env& env, const Config& config, const ChannelConfig& from, const std::string& path,
                           const Tokenizer* tokenizer, const DatasetOptions& options) {
+  const std::string& channel = from.name;
+  const bool is_instructions =
+      !from.messages.empty() || !from.prompt.empty() || !from.answer.empty() || !from.chat_template.empty();
   if (is_token_file(env, channel, path)) {
+    if (is_instructions)
+      throw ConfigError(
+          fmt::format("channel '{}': messages, prompt, answer and template are for JSON, but '{}' is a "
+                      "token file",
+                      channel, path),
+          "remove them: a token file has its own loss mask");
     std::string prefix = token_file_prefix(path);
     const auto info = read_token_file_info(env, prefix);
     if (info && tokenizer != nullptr && info->tokenizer_hash != tokenizer_hash(*tokenizer))
@@ -59,11 +70,18 @@ std::string token_file_of(Env& env, const Config& config, const std::string& cha
   const std::string cache =
       config.data.cache.empty() ? join_path(config.train.runs, ".cache") : config.data.cache;
   try {
+    std::optional<InstructionEncoder> instructions;
+    if (is_instructions)
+      instructions.emplace(
+          *tokenizer, instruction_format(env, from.messages, from.prompt, from.answer, from.chat_template));
     return cached_token_file(env, *tokenizer, path, cache,
                              {.text_key = config.data.text_key,
                               .threads = options.threads,
                               .progress = options.progress,
-                              .stop = options.stop});
+                              .stop = options.stop,
+                              .instructions = instructions ? &*instructions : nullptr});
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("channel '{}': {}", channel, error.what()), error.hint());
   } catch (const Error& error) {
     throw Error(fmt::format("channel '{}': {}", channel, error.what()), error.hint());
   }
@@ -75,9 +93,9 @@ class TokenFiles {
   TokenFiles(Env& env, const Config& config, const DatasetOptions& options, Dataset& dataset)
       : env_(env), config_(config), options_(options), dataset_(dataset) {}
 
-  std::shared_ptr<const IndexedDataset> open(const std::string& channel, const std::string& path) {
-    const std::string prefix =
-        token_file_of(env_, config_, channel, path, dataset_.tokenizer.get(), options_);
+  std::shared_ptr<const IndexedDataset> open(const ChannelConfig& from, const std::string& path) {
+    const std::string& channel = from.name;
+    const std::string prefix = token_file_of(env_, config_, from, path, dataset_.tokenizer.get(), options_);
     const auto info = read_token_file_info(env_, prefix);
     // Files that say nothing of their sources may well have come from JSON.
     key_counts_ |= !info || info->read.files == 0 ||
@@ -149,8 +167,8 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
     if (!names.insert(channel.name).second)
       throw ConfigError(
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
-    const auto tokens = files.open(channel.name, channel.path);
-    const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel.name, channel.valid_path);
+    const auto tokens = files.open(channel, channel.path);
+    const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel, channel.valid_path);
     dataset.channels.emplace_back(
         ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
                        data.document_mask, best_fit},

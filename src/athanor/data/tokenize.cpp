@@ -10,6 +10,7 @@
 #include "athanor/base/thread_pool.h"
 #include "athanor/data/content_key.h"
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/documents/document_reader.h"
 
 namespace athanor::data {
@@ -34,25 +35,32 @@ class Encoder {
       : tokenizer_(tokenizer), writer_(writer), options_(options), pool_(options.threads) {}
 
   // True where a batch was encoded and written.
-  bool add(std::string_view text) {
+  bool add(std::string_view text, const DocumentPlace& place) {
     refuse_if_stopped(options_);
     texts_.emplace_back(text);
+    if (options_.instructions) places_.push_back(fmt::format("'{}' line {}", place.file, place.line));
     waiting_bytes_ += text.size();
     if (waiting_bytes_ < kBatchBytes && texts_.size() < kBatchDocuments) return false;
     finish_batch();
     return true;
   }
   void finish_batch() {
-    std::vector<std::vector<int32_t>> ids(texts_.size());
+    std::vector<MaskedIds> documents(texts_.size());
     pool_.parallel_for(static_cast<int64_t>(texts_.size()), [&](int64_t i) {
       if (is_stopped(options_)) return;
       const auto at = static_cast<size_t>(i);
-      ids[at] = tokenizer_.encode_document(texts_[at]);
+      if (options_.instructions)
+        documents[at] = options_.instructions->encode(texts_[at], places_[at]);
+      else
+        documents[at] = {.ids = tokenizer_.encode_document(texts_[at]),
+                         .loss_mask = {},
+                         .text_bytes = static_cast<int64_t>(texts_[at].size())};
     });
     refuse_if_stopped(options_);
-    for (size_t i = 0; i < ids.size(); ++i)
-      writer_.add_document(ids[i], static_cast<int64_t>(texts_[i].size()));
+    for (const MaskedIds& document : documents)
+      writer_.add_document(document.ids, document.text_bytes, document.loss_mask);
     texts_.clear();
+    places_.clear();
     waiting_bytes_ = 0;
   }
 
@@ -62,6 +70,7 @@ class Encoder {
   const TokenizeOptions& options_;
   ThreadPool pool_;
   std::vector<std::string> texts_;
+  std::vector<std::string> places_;  // of conversations, for messages
   size_t waiting_bytes_ = 0;
 };
 
@@ -108,7 +117,7 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
   const std::string meta = prefix + ".meta.json";
   TokenFileInfo info;
   info.source = paths;
-  info.text_key = options.text_key;
+  info.text_key = options.instructions ? options.instructions->keys() : options.text_key;
   info.tokenizer_hash = tokenizer_hash(tokenizer);
   info.vocab_size = tokenizer.vocab_size();
   info.end_of_text = tokenizer.end_of_text().value_or(-1);
@@ -122,13 +131,15 @@ TokenFileInfo build_token_file(Env& env, const Tokenizer& tokenizer, const std::
     if (options.progress) options.progress(state);
   };
   uint64_t bytes_before = 0;
-  const ReadOptions how{.text_key = options.text_key, .separators = document_separators(tokenizer)};
+  const ReadOptions how{.text_key = options.text_key,
+                        .separators = document_separators(tokenizer),
+                        .whole_object = options.instructions != nullptr};
   for (size_t p = 0; p < paths.size(); ++p) {
     const std::string& path = state.source = paths[p];
     report(false);
     ReadReport read =
         for_each_document(env, path, how, [&](std::string_view text, const DocumentPlace& place) {
-          if (!encoder.add(text)) return;
+          if (!encoder.add(text, place)) return;
           state.bytes_done = bytes_before + place.bytes_done;
           report(false);
         });
@@ -163,7 +174,8 @@ std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::s
                               const std::string& cache_folder, const TokenizeOptions& options) {
   const std::vector<SourceFile> files = list_sources(env, path).files;
   Hash128 hash;
-  hash.update("token file 3\n" + tokenizer_hash(tokenizer) + "\n" + options.text_key + "\n" +
+  hash.update("token file 3\n" + tokenizer_hash(tokenizer) + "\n" +
+              (options.instructions ? options.instructions->identity() : options.text_key) + "\n" +
               content_key(env, files, cache_folder));
   const std::string stem = std::filesystem::path(path).lexically_normal().filename().string();
   const std::string name = (stem.empty() ? "text" : stem.substr(0, 64)) + "-" + hash.hex();

@@ -9,7 +9,7 @@
 // independent of the number of threads. Files: PREFIX.bin, PREFIX.idx, PREFIX.text_bytes (indexed_dataset.h), and last
 // PREFIX.meta.json, which is TokenFileInfo as JSON with a hash of .bin and .idx.
 //
-// The cache is keyed by content: tokenizer.json, text_key, and names and bytes of the files. Several processes may ask
+// The cache is keyed by content: tokenizer.json, text_key or what says how conversations become ids, and names and bytes of the files. Several processes may ask
 // for the same text at once: one builds it, the others wait on a lock file (the system frees the lock of a process that
 // dies), and no process sees a half-written file. Thread rule: any thread. Errors: those of
 // documents/document_reader.h; Error for a path without a single document.
@@ -25,6 +25,10 @@
 #include "athanor/base/file.h"
 #include "athanor/documents/document_reader.h"
 #include "athanor/text/tokenizer.h"
+
+namespace athanor::data::instructions {
+class InstructionEncoder;
+}  // namespace athanor::data::instructions
 
 namespace athanor::data {
 
@@ -43,9 +47,12 @@ struct TokenizeOptions {
   std::string text_key = "text";
   int threads = 1;
   bool text_key_given = false;  // the user set text_key: check_text_key_used() applies
-  TokenizeProgress progress;    // called in the calling thread, at most a few times per MiB of text
+  TokenizeProgress progress = {};// called in the calling thread, at most a few times per MiB of text
   const std::atomic<int>* stop =
       nullptr;  // nonzero: Interrupted, also while waiting; no half-written file stays
+  // Documents are conversations with a loss on the answers alone (instructions/instruction_encoder.h), and the files must
+  // be JSON. Null: documents are texts under text_key.
+  const instructions::InstructionEncoder* instructions = nullptr;
 };
 
 struct TokenFileInfo {

@@ -58,6 +58,7 @@ struct ReadOptions {
   // A line of plain text that holds only one of these strings divides documents.
   std::vector<std::string> separators = {std::string(kEndOfTextWord)};
   std::string id_key = "id";
+  bool whole_object = false;  // a document is the JSON object itself; an Error for files of another format
   bool with_metadata = false;
   std::string format = "auto";  // text, jsonl (any JSON), csv, wet; auto: the content decides
   char csv_delimiter = '\0';    // 0: found from the header

@@ -53,6 +53,7 @@ class FileReader {
     place_.file = file.path;
     records_ = {.text_key = options.text_key,
                 .id_key = options.id_key,
+                .whole_object = options.whole_object,
                 .with_metadata = options.with_metadata,
                 .max_bytes = options.max_document_bytes};
     if (options.refused)
@@ -107,6 +108,9 @@ class FileReader {
                                                        layout != JsonLayout::none || is_utf8_so_far(head));
     if (std::string foreign = foreign_format(head, takes_zero_bytes); !foreign.empty())
       return refuse_foreign(foreign);
+    if (options_.whole_object && (csv || (layout == JsonLayout::none && !lines_by_name && format != "jsonl")))
+      throw RecordError(name_, 0,
+                        {std::string(kForeignFormat), "is not JSON, expected an object per conversation"});
     if (csv) {
       what_ = "CSV, ";
       has_keys_ = true;

@@ -179,7 +179,9 @@ class JsonRecord::Parser {
              fmt::format("got a JSON value that is not an object ({}), expected {{\"{}\": \"...\"}}",
                          type_word(element.type()), options_.text_key));
     left_out_.clear();
-    if (key_.is_plain()) {
+    if (options_.whole_object) {
+      text_ = original_;
+    } else if (key_.is_plain()) {
       text_ = string_under(object, key_.parts().front().key);
     } else {
       built_.clear();

@@ -69,7 +69,8 @@ using RecordCallback = std::function<void(std::string_view text, const RecordPla
 struct RecordOptions {
   std::string text_key = "text";
   std::string id_key = "id";
-  bool with_metadata = false;              // fill RecordPlace::metadata
+  bool whole_object = false;   // JSON: the text is the object itself as JSON; the text key has no part
+  bool with_metadata = false;  // fill RecordPlace::metadata
   uint64_t max_bytes = kMaxDocumentBytes;  // of a record as stored; longer ones are never held
   std::function<void(const RecordPlace& place, const Refusal& why)> refused = {};
 };

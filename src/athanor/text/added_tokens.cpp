@@ -83,17 +83,23 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(s
   }
 }
 
-const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, size_t at) const {
+const AddedToken* AddedTokenMatcher::longest_at(std::string_view text, size_t at,
+                                                std::span<const ByteSpan> ordinary) const {
   const AddedToken* longest = nullptr;
-  contents_.for_each_prefix(text, at, [&](size_t, int32_t i) { longest = &tokens_[static_cast<size_t>(i)]; });
+  contents_.for_each_prefix(text, at, [&](size_t, int32_t i) {
+    const AddedToken& token = tokens_[static_cast<size_t>(i)];
+    if (!token.special || !touches(ordinary, at, at + token.content.size())) longest = &token;
+  });
   return longest;
 }
 
-void AddedTokenMatcher::split(std::string_view text, const std::function<void(Segment)>& put) const {
+void AddedTokenMatcher::split(std::string_view text, const std::function<void(Segment)>& put,
+                              std::span<const ByteSpan> ordinary) const {
   size_t done = 0;  // the text before it has been put
   if (!contents_.empty()) {
     for (size_t at = 0; at < text.size();) {
-      const AddedToken* const token = first_[static_cast<uint8_t>(text[at])] ? longest_at(text, at) : nullptr;
+      const AddedToken* const token =
+          first_[static_cast<uint8_t>(text[at])] ? longest_at(text, at, ordinary) : nullptr;
       if (!token) {
         ++at;
         continue;

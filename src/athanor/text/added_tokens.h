@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "athanor/text/byte_span.h"
 #include "athanor/text/json_node.h"
 #include "athanor/text/models/trie.h"
 #include "athanor/text/models/vocabulary.h"
@@ -45,10 +47,12 @@ class AddedTokenMatcher {
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   // Calls `put` with the segments of the text in order; no segment is empty.
-  void split(std::string_view text, const std::function<void(Segment)>& put) const;
+  // Special tokens are not found in the bytes of `ordinary` (in order), nor where they reach into them.
+  void split(std::string_view text, const std::function<void(Segment)>& put,
+             std::span<const ByteSpan> ordinary = {}) const;
 
  private:
-  const AddedToken* longest_at(std::string_view text, size_t at) const;
+  const AddedToken* longest_at(std::string_view text, size_t at, std::span<const ByteSpan> ordinary) const;
 
   std::vector<AddedToken> tokens_;
   std::array<bool, 256> first_{};  // bytes with which some token begins

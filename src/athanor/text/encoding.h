@@ -11,9 +11,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "athanor/text/byte_span.h"
 #include "athanor/text/normalized_text.h"
 
 namespace athanor::text {
@@ -29,6 +31,8 @@ struct Encoding {
 struct EncodeOptions {
   bool ordinary = false;  // special tokens in the text are ordinary text, as in encode_ordinary()
   bool tokens = false;    // fill Encoding::tokens
+  bool trims = true;      // trim the ranges where the file wants that
+  std::span<const ByteSpan> ordinary_parts = {};  // special tokens are ordinary text in these parts of the text
 };
 
 }  // namespace athanor::text

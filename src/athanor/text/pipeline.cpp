@@ -50,8 +50,11 @@ Pipeline::Matchers Pipeline::make_matchers(bool with_special) const {
   const auto end_id = end_of_text();
   for (const AddedToken& token : parts_.added_tokens) {
     // Some files do not call their end-of-text special; a document must not forge it all the same.
-    if (!token.in_text || (!with_special && (token.special || token.id == end_id))) continue;
-    (token.normalized ? normalized : raw).push_back(token);
+    const bool special = token.special || token.id == end_id;
+    if (!token.in_text || (!with_special && special)) continue;
+    auto& tokens = token.normalized ? normalized : raw;
+    tokens.push_back(token);
+    tokens.back().special = special;
     if (token.normalized && parts_.normalizer)
       normalized.back().content = parts_.normalizer->applied(token.content);
   }
@@ -60,23 +63,29 @@ Pipeline::Matchers Pipeline::make_matchers(bool with_special) const {
 
 std::vector<int32_t> Pipeline::encode(std::string_view text) const {
   std::vector<int32_t> ids;
-  encode_with(*all_, text, {ids});
+  encode_with(*all_, text, {}, {ids});
   return ids;
 }
 
 std::vector<int32_t> Pipeline::encode_ordinary(std::string_view text) const {
   std::vector<int32_t> ids;
-  encode_with(*ordinary_, text, {ids});
+  encode_with(*ordinary_, text, {}, {ids});
+  return ids;
+}
+
+std::vector<int32_t> Pipeline::encode(std::string_view text, std::span<const ByteSpan> ordinary) const {
+  std::vector<int32_t> ids;
+  encode_with(*all_, text, ordinary, {ids});
   return ids;
 }
 
 Encoding Pipeline::encode_with_offsets(std::string_view text, EncodeOptions options) const {
   Encoding encoding;
-  const bool needs_tokens = options.tokens || parts_.post_processor.trims();
-  encode_with(options.ordinary ? *ordinary_ : *all_, text,
+  const bool needs_tokens = options.tokens || (options.trims && parts_.post_processor.trims());
+  encode_with(options.ordinary ? *ordinary_ : *all_, text, options.ordinary_parts,
               {encoding.ids, &encoding.ranges, needs_tokens ? &encoding.tokens : nullptr});
   for (TextRange& range : encoding.ranges) range = whole_characters(text, range);
-  parts_.post_processor.trim(text, encoding);
+  if (options.trims) parts_.post_processor.trim(text, encoding);
   if (!options.tokens) encoding.tokens.clear();
   return encoding;
 }
@@ -85,7 +94,8 @@ Encoding Pipeline::with_special_tokens(Encoding first, std::optional<Encoding> s
   return parts_.post_processor.process(std::move(first), std::move(second));
 }
 
-void Pipeline::encode_with(const Matchers& matchers, std::string_view text, const Output& output) const {
+void Pipeline::encode_with(const Matchers& matchers, std::string_view text,
+                           std::span<const ByteSpan> ordinary, const Output& output) const {
   if (!takes_any_byte_) {
     const size_t bad = find_invalid_utf8(text);
     if (bad != std::string_view::npos)
@@ -102,11 +112,14 @@ void Pipeline::encode_with(const Matchers& matchers, std::string_view text, cons
   }
   if (!cache) cache = std::make_unique<WordCache>();
   const Piece whole{.text = text, .at_start = true, .traced = output.ranges != nullptr};
-  matchers.raw.split(text, [&](Segment s) {
+  const auto put = [&](Segment s) {
     const Piece segment = whole.part(s.begin, s.end);
     if (s.id) return put_added(*s.id, segment, output);
-    encode_segment(matchers, segment, *cache, output);
-  });
+    // Where a normalizer has passed over it, nothing says which byte is whose.
+    const Matchers& here = touches(ordinary, s.begin, s.end) ? *ordinary_ : matchers;
+    encode_segment(here, segment, *cache, output);
+  };
+  matchers.raw.split(text, put, ordinary);
   const std::lock_guard lock(mutex_);
   idle_caches_.push_back(std::move(cache));
 }

@@ -38,6 +38,7 @@ class Pipeline final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_ordinary(std::string_view text) const override;
+  std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan> ordinary) const override;
   Encoding encode_with_offsets(std::string_view text, EncodeOptions options) const override;
   Encoding with_special_tokens(Encoding first, std::optional<Encoding> second) const override;
   std::string decode(std::span<const int32_t> ids) const override;
@@ -62,7 +63,8 @@ class Pipeline final : public Tokenizer {
     std::vector<std::string>* tokens = nullptr;
   };
   static void put_added(int32_t id, Piece segment, const Output& output);
-  void encode_with(const Matchers& matchers, std::string_view text, const Output& output) const;
+  void encode_with(const Matchers& matchers, std::string_view text, std::span<const ByteSpan> ordinary,
+                   const Output& output) const;
   void encode_segment(const Matchers& matchers, Piece segment, WordCache& cache, const Output& output) const;
   void encode_piece(Piece piece, WordCache& cache, const Output& output) const;
   void encode_word(std::string_view word, WordCache& cache, std::vector<int32_t>& ids) const;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/text/byte_span.h"
 #include "athanor/text/encoding.h"
 #include "athanor/text/special_tokens.h"
 
@@ -35,6 +36,9 @@ class Tokenizer {
   // The same, treating special tokens in the text as ordinary text: for documents of a corpus, so that a
   // document cannot forge an end-of-text.
   virtual std::vector<int32_t> encode_ordinary(std::string_view text) const = 0;
+  // Ids of the text, treating special tokens as ordinary text where they touch the bytes of `ordinary` (in order): for
+  // text of which others wrote a part. Where they spelled no special token the ids are those of encode().
+  virtual std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan> ordinary) const = 0;
   // The ids with their places in the text. No special tokens are added.
   virtual Encoding encode_with_offsets(std::string_view text, EncodeOptions options = {}) const = 0;
   // One text or a pair with the special tokens that tokenizer.json's post_processor puts around them.

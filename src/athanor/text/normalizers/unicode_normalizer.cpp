@@ -60,7 +60,7 @@ std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node) {
   if (type == "NFKD") return form(NormalForm::nfkd);
   if (type == "Lowercase") return std::make_unique<FunctionNormalizer>(to_lowercase);
   if (type == "StripAccents")
-    return std::make_unique<FunctionNormalizer>([](NormalizedText& text) { strip_marks(is_mark, text); });
+    return std::make_unique<FunctionNormalizer>([](NormalizedText& text) { strip_marks(unicode::is_mark_in_9, text); });
   return nullptr;
 }
 

@@ -1,4 +1,4 @@
-// What characters decompose to and compose from, by Unicode 16.0.
+// What characters decompose to and compose from, by Unicode 9.0 (normal_form.h).
 //
 //   decompositions().canonical(0xE9);        // {0x65, 0x301}; empty where it stays itself
 //   decompositions().compose(0x65, 0x301);   // 0xE9; 0 where nothing is composed

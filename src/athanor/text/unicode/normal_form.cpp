@@ -22,7 +22,7 @@ struct Change {
 };
 
 uint32_t combining_class(uint32_t c) {
-  return c < 0x300 ? 0 : value_in(kCombiningClasses, kCombiningClassesSize, c);
+  return c < 0x300 ? 0 : value_in(kMarks, kMarksSize, c) & 0xFF;
 }
 
 class Normalization {
@@ -123,6 +123,10 @@ class Normalization {
 };
 
 }  // namespace
+
+bool is_mark_in_9(uint32_t c) {
+  return c >= 0x300 && c <= 0x10FFFF && (value_in(kMarks, kMarksSize, c) & 0x100) != 0;
+}
 
 void to_normal_form(NormalForm form, NormalizedText& text) {
   Normalization normalization(form);

@@ -1,4 +1,4 @@
-// The Unicode 16.0 data of this folder's functions, written by scripts/unicode_tables.mjs; how each table is packed stands
+// The Unicode data of this folder's functions, written by scripts/unicode_tables.mjs; how each table is packed stands
 // above it. Thread rule: constants.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace athanor::text::unicode {
 
-extern const uint32_t kProperties[], kOldCategories[], kLowercase[], kCombiningClasses[], kClusters[];
-extern const size_t kPropertiesSize, kOldCategoriesSize, kLowercaseSize, kCombiningClassesSize, kClustersSize;
+extern const uint32_t kProperties[], kOldCategories[], kLowercase[], kMarks[], kClusters[];
+extern const size_t kPropertiesSize, kOldCategoriesSize, kLowercaseSize, kMarksSize, kClustersSize;
 extern const uint64_t kCanonical[], kCompatibility[];
 extern const size_t kCanonicalSize, kCompatibilitySize;
 
