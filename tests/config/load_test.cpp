@@ -174,9 +174,10 @@ TEST(Load, BadOverridesAreNamed) {
   expect_error("", {"--set train.=5", "unknown key 'train.'"}, {"train.=5"});
   expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]",
                {"unknown channel 'cod'", "did you mean 'code'?"}, {"data.channels.cod.weight=5"});
-  expect_error("[data]\nchannels = [{name = 'code', path = 'x'}]",
-               {"expected name, path, weight, epochs, tokens, valid_path, messages, prompt, answer or template"},
-               {"data.channels.code.wieght=5"});
+  expect_error(
+      "[data]\nchannels = [{name = 'code', path = 'x'}]",
+      {"expected name, path, weight, epochs, tokens, valid_path, messages, prompt, answer or template"},
+      {"data.channels.code.wieght=5"});
   expect_error("", {"--set train.name=", "not TOML"}, {"train.name=\xff\xfe"});
   expect_error("", {"--set train.steps=0: train.steps: got 0, expected at least 1"}, {"train.steps=0"});
 }

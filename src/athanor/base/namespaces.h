@@ -47,16 +47,12 @@ namespace models {}
 namespace normalizers {}
 namespace pre_tokenizers {}
 namespace decoders {}
-namespace formats {}
 namespace trainers {}
-namespace unicode {}
 using namespace models;
 using namespace normalizers;
 using namespace pre_tokenizers;
 using namespace decoders;
-using namespace formats;
 using namespace trainers;
-using namespace unicode;
 }  // namespace text
 namespace documents {}
 namespace corpus {

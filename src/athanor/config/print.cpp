@@ -57,12 +57,11 @@ std::string instruction_keys(const ChannelConfig& channel) {
 std::string toml_channels(const std::vector<ChannelConfig>& channels) {
   std::string text = "[";
   for (const auto& channel : channels)
-    text +=
-        fmt::format("\n  {{name = {}, path = {}, weight = {}{}{}{}}},", toml_string(channel.name),
-                    toml_string(channel.path), toml_float(channel.weight),
-                    channel.epochs > 0 ? ", epochs = " + toml_float(channel.epochs) : "",
-                    channel.tokens > 0 ? fmt::format(", tokens = {}", channel.tokens) : "",
-                    instruction_keys(channel));
+    text += fmt::format("\n  {{name = {}, path = {}, weight = {}{}{}{}}},", toml_string(channel.name),
+                        toml_string(channel.path), toml_float(channel.weight),
+                        channel.epochs > 0 ? ", epochs = " + toml_float(channel.epochs) : "",
+                        channel.tokens > 0 ? fmt::format(", tokens = {}", channel.tokens) : "",
+                        instruction_keys(channel));
   return text + (channels.empty() ? "]" : "\n]");
 }
 

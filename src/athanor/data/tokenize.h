@@ -46,8 +46,8 @@ using TokenizeProgress = std::function<void(const TokenizeState& state)>;
 struct TokenizeOptions {
   std::string text_key = "text";
   int threads = 1;
-  bool text_key_given = false;  // the user set text_key: check_text_key_used() applies
-  TokenizeProgress progress = {};// called in the calling thread, at most a few times per MiB of text
+  bool text_key_given = false;     // the user set text_key: check_text_key_used() applies
+  TokenizeProgress progress = {};  // called in the calling thread, at most a few times per MiB of text
   const std::atomic<int>* stop =
       nullptr;  // nonzero: Interrupted, also while waiting; no half-written file stays
   // Documents are conversations with a loss on the answers alone (instructions/instruction_encoder.h), and the files must

@@ -32,7 +32,8 @@ struct EncodeOptions {
   bool ordinary = false;  // special tokens in the text are ordinary text, as in encode_ordinary()
   bool tokens = false;    // fill Encoding::tokens
   bool trims = true;      // trim the ranges where the file wants that
-  std::span<const ByteSpan> ordinary_parts = {};  // special tokens are ordinary text in these parts of the text
+  std::span<const ByteSpan> ordinary_parts =
+      {};  // special tokens are ordinary text in these parts of the text
 };
 
 }  // namespace athanor::text

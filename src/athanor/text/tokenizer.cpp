@@ -46,8 +46,8 @@ void check_tokens(const SpecialTokens& special, const text::PipelineParts& parts
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& path) {
   const std::string text = env.read_text(path, kMaxTokenizerFileBytes);
-  if (text::is_sentencepiece(text)) return parse(text::sentencepiece_json(text, path), path);
-  if (text::is_tiktoken(text))
+  if (is_sentencepiece(text)) return parse(sentencepiece_json(text, path), path);
+  if (is_tiktoken(text))
     throw Error(
         path +
             ": got a file of ranks, which does not say how text is cut into words, expected a tokenizer.json",

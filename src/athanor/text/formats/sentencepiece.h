@@ -21,3 +21,8 @@ bool is_sentencepiece(std::string_view bytes);
 std::string sentencepiece_json(std::string_view bytes, const std::string& name);
 
 }  // namespace athanor::text::formats
+
+namespace athanor {
+using text::formats::is_sentencepiece;
+using text::formats::sentencepiece_json;
+}  // namespace athanor

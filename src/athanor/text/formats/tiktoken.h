@@ -22,4 +22,5 @@ std::string import_tiktoken(Env& env, const std::string& path, const std::string
 
 namespace athanor {
 using text::formats::import_tiktoken;
+using text::formats::is_tiktoken;
 }  // namespace athanor

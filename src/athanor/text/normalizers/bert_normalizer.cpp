@@ -21,7 +21,7 @@ class BertNormalizer final : public Normalizer {
     while (!rewriter.done()) rewrite_next(rewriter);
     rewriter.finish();
     if (options_.strip_accents) {
-      to_normal_form(NormalForm::nfd, text);
+      unicode::to_normal_form(unicode::NormalForm::nfd, text);
       strip_marks(is_nonspacing_mark_of_bert, text);
     }
     if (options_.lowercase) to_lowercase(text);

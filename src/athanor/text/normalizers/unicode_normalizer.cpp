@@ -51,16 +51,18 @@ void strip_marks(bool (*is_stripped)(uint32_t), NormalizedText& text) {
 
 std::unique_ptr<Normalizer> parse_unicode_normalizer(const JsonNode& node) {
   const std::string type = node.at("type").text();
-  const auto form = [](NormalForm f) {
-    return std::make_unique<FunctionNormalizer>([f](NormalizedText& text) { to_normal_form(f, text); });
+  const auto form = [](unicode::NormalForm f) {
+    return std::make_unique<FunctionNormalizer>(
+        [f](NormalizedText& text) { unicode::to_normal_form(f, text); });
   };
-  if (type == "NFC") return form(NormalForm::nfc);
-  if (type == "NFD") return form(NormalForm::nfd);
-  if (type == "NFKC") return form(NormalForm::nfkc);
-  if (type == "NFKD") return form(NormalForm::nfkd);
+  if (type == "NFC") return form(unicode::NormalForm::nfc);
+  if (type == "NFD") return form(unicode::NormalForm::nfd);
+  if (type == "NFKC") return form(unicode::NormalForm::nfkc);
+  if (type == "NFKD") return form(unicode::NormalForm::nfkd);
   if (type == "Lowercase") return std::make_unique<FunctionNormalizer>(to_lowercase);
   if (type == "StripAccents")
-    return std::make_unique<FunctionNormalizer>([](NormalizedText& text) { strip_marks(unicode::is_mark_in_9, text); });
+    return std::make_unique<FunctionNormalizer>(
+        [](NormalizedText& text) { strip_marks(unicode::is_mark_in_9, text); });
   return nullptr;
 }
 

@@ -1,5 +1,5 @@
 // athanor tokenizer import: other files of tokenizers as a tokenizer.json.
-#include "tokenizer_import.h"
+#include "apps/athanor/tokenizer/tokenizer_import.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -52,7 +52,7 @@ struct TokenizerImportCommand {
   std::string converted(Env& env) const {
     if (!special.empty() && ranks.empty())
       throw ConfigError("--special: is for --ranks, whose file names no special tokens");
-    if (!model.empty()) return text::sentencepiece_json(env.read_text(model, uint64_t{1} << 28), model);
+    if (!model.empty()) return sentencepiece_json(env.read_text(model, uint64_t{1} << 28), model);
     if (!ranks.empty()) return import_tiktoken(env, ranks, pattern, special_tokens());
     return merges.empty() ? import_bert_vocabulary(env, vocab) : import_gpt2(env, vocab, merges, pattern);
   }

@@ -1,5 +1,5 @@
 // athanor tokenizer render TEMPLATE: conversations, one a line, become text by a chat template.
-#include "tokenizer_render.h"
+#include "apps/athanor/tokenizer/tokenizer_render.h"
 
 #include <fmt/format.h>
 

@@ -8,6 +8,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "apps/athanor/command.h"
+#include "apps/athanor/read_remarks.h"
+#include "apps/athanor/tokenizer/tokenizer_import.h"
+#include "apps/athanor/tokenizer/tokenizer_render.h"
 #include "apps/command_line/print.h"
 #include "apps/command_line/progress.h"
 #include "athanor/base/check.h"
@@ -18,10 +22,6 @@
 #include "athanor/text/tokenizer.h"
 #include "athanor/text/trainers/trainer.h"
 #include "athanor/text/unicode.h"
-#include "command.h"
-#include "read_remarks.h"
-#include "tokenizer_import.h"
-#include "tokenizer_render.h"
 
 namespace athanor::apps {
 namespace {
