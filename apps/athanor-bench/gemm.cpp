@@ -224,13 +224,10 @@ std::string row(const Measured& entry) {
 
 void BenchGemm::print(const std::vector<Measured>& all) const {
   std::vector<double> ratios, packed;
-  double seconds = 0.0, peer_seconds = 0.0;
   for (const Measured& entry : all) {
     if (entry.peers.empty()) continue;
     ratios.push_back(entry.ratio);
     packed.push_back(entry.packed_ratio);
-    seconds += entry.ours.median();
-    peer_seconds += entry.peers[entry.best].median();
   }
   if (on.json) {
     Report report;
