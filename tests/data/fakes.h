@@ -92,7 +92,8 @@ class ByteTokenizer : public Tokenizer {
     for (uint32_t i = 0; i < text.size(); ++i) encoding.ranges.push_back({i, i + 1});
     return encoding;
   }
-  text::Encoding with_special_tokens(text::Encoding first, std::optional<text::Encoding>) const override {
+  text::Encoding with_special_tokens(const text::Encoding& first,
+                                     const std::optional<text::Encoding>&) const override {
     return first;
   }
   std::vector<std::string> warnings() const override { return {}; }

@@ -160,7 +160,7 @@ struct EncodeCommand {
       second = loaded->encode_with_offsets(other, options);
       count_in_characters(other, *second);
     }
-    if (special || second) encoding = loaded->with_special_tokens(std::move(encoding), std::move(second));
+    if (special || second) encoding = loaded->with_special_tokens(encoding, second);
     print_json(as_json(encoding));
   }
 

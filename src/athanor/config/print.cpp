@@ -153,7 +153,7 @@ std::string toml_phases(const std::vector<Phase>& phases) {
   std::vector<std::string> tables;
   for (const Phase& phase : phases) {
     std::vector<std::string> keys;
-    for (const auto& [key, value] : settings_of(phase)) keys.push_back(key + " = " + value);
+    for (const auto& [key, value] : settings_of(phase)) keys.push_back(fmt::format("{} = {}", key, value));
     tables.push_back(fmt::format("{{{}}}", fmt::join(keys, ", ")));
   }
   return fmt::format("[{}]", fmt::join(tables, ", "));

@@ -3,7 +3,7 @@
 //   Encoding encoding = tokenizer->encode_with_offsets("Hello world", {.tokens = true});
 //   encoding.ids;      // {15496, 995}
 //   encoding.ranges;   // {0, 5}, {5, 11}: bytes of the text
-//   encoding = tokenizer->with_special_tokens(std::move(encoding));   // as the file's post_processor has it
+//   encoding = tokenizer->with_special_tokens(encoding);   // as the file's post_processor has it
 //
 // Ranges keep to whole characters, so that tokens that share a character overlap. They are those of Hugging Face's
 // tokenizers, trimmed where the file trims them; a special token that stands for no text has an empty one at 0.

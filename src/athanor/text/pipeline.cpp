@@ -90,8 +90,8 @@ Encoding Pipeline::encode_with_offsets(std::string_view text, EncodeOptions opti
   return encoding;
 }
 
-Encoding Pipeline::with_special_tokens(Encoding first, std::optional<Encoding> second) const {
-  return parts_.post_processor.process(std::move(first), std::move(second));
+Encoding Pipeline::with_special_tokens(const Encoding& first, const std::optional<Encoding>& second) const {
+  return parts_.post_processor.process(first, second);
 }
 
 void Pipeline::encode_with(const Matchers& matchers, std::string_view text,

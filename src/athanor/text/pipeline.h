@@ -40,7 +40,7 @@ class Pipeline final : public Tokenizer {
   std::vector<int32_t> encode_ordinary(std::string_view text) const override;
   std::vector<int32_t> encode(std::string_view text, std::span<const ByteSpan> ordinary) const override;
   Encoding encode_with_offsets(std::string_view text, EncodeOptions options) const override;
-  Encoding with_special_tokens(Encoding first, std::optional<Encoding> second) const override;
+  Encoding with_special_tokens(const Encoding& first, const std::optional<Encoding>& second) const override;
   std::string decode(std::span<const int32_t> ids) const override;
   int32_t vocab_size() const override { return vocab_size_; }
   std::optional<int32_t> id_of(std::string_view token) const override;

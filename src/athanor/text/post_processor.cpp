@@ -136,7 +136,7 @@ SurroundingTokens PostProcessor::around() const {
   return around;
 }
 
-Encoding PostProcessor::process(Encoding first, std::optional<Encoding> second) const {
+Encoding PostProcessor::process(const Encoding& first, const std::optional<Encoding>& second) const {
   Encoding all;
   const bool has_tokens = !first.tokens.empty() || (second && !second->tokens.empty());
   for (const Item& item : second ? pair_ : single_) {

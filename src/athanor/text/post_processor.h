@@ -3,7 +3,7 @@
 //
 //   const PostProcessor post = parse_post_processor(root.at("post_processor"));
 //   post.around().before;                            // {1}: <s> before a text
-//   Encoding whole = post.process(std::move(a), {});   // with the special tokens
+//   Encoding whole = post.process(a, {});   // with the special tokens
 //
 // Thread rule: const methods from any thread.
 #pragma once
@@ -28,7 +28,7 @@ class PostProcessor {
   PostProcessor() = default;  // none
 
   SurroundingTokens around() const;  // of a text alone
-  Encoding process(Encoding first, std::optional<Encoding> second) const;
+  Encoding process(const Encoding& first, const std::optional<Encoding>& second) const;
   // Takes the white space off the ranges, if the file wants that. The tokens must be known.
   void trim(std::string_view text, Encoding& encoding) const;
   bool trims() const { return !trims_.empty(); }

@@ -42,7 +42,8 @@ class Tokenizer {
   // The ids with their places in the text. No special tokens are added.
   virtual Encoding encode_with_offsets(std::string_view text, EncodeOptions options = {}) const = 0;
   // One text or a pair with the special tokens that tokenizer.json's post_processor puts around them.
-  virtual Encoding with_special_tokens(Encoding first, std::optional<Encoding> second = {}) const = 0;
+  virtual Encoding with_special_tokens(const Encoding& first,
+                                       const std::optional<Encoding>& second = {}) const = 0;
   // A document of a corpus: special_tokens().before, encode_ordinary(), the end-of-text token.
   std::vector<int32_t> encode_document(std::string_view text) const;
   // A prompt: special_tokens().before, unless the text begins with it, and encode().

@@ -72,7 +72,7 @@ Value Evaluator::evaluate(const Expression& node) {
       const Value callee = part(0);
       Arguments arguments = evaluate_arguments(node);
       line_ = node.line;
-      return call(callee, std::move(arguments));
+      return call(callee, arguments);
     }
     case ExpressionKind::filter:
       return apply_filters(node, {});
@@ -179,10 +179,10 @@ Value Evaluator::apply_filters(const Expression& node, Value input) {
     input =
         operand.kind == ExpressionKind::filter ? apply_filters(operand, std::move(input)) : evaluate(operand);
   }
-  Arguments arguments = evaluate_arguments(node);
+  const Arguments arguments = evaluate_arguments(node);
   line_ = node.line;
   spend(1);
-  return apply_filter(*this, node.text, input, std::move(arguments));
+  return apply_filter(*this, node.text, input, arguments);
 }
 
 Arguments Evaluator::evaluate_arguments(const Expression& node) {
@@ -203,12 +203,12 @@ Arguments Evaluator::evaluate_arguments(const Expression& node) {
   return arguments;
 }
 
-Value Evaluator::call(const Value& callee, Arguments arguments) {
+Value Evaluator::call(const Value& callee, const Arguments& arguments) {
   const CallableRef* const callable = callee.get<CallableRef>();
   if (callee.is_undefined()) fail(undefined_name(callee) + ", so it cannot be called");
   if (!callable) fail(fmt::format("got {}, expected something that can be called", callee.type_name()));
   const CallableRef held = *callable;
-  return held->call(*this, std::move(arguments));
+  return held->call(*this, arguments);
 }
 
 Value Evaluator::attribute(const Value& object, const std::string& name) {
@@ -216,7 +216,7 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
     fail(fmt::format("{}, so it has no attribute '{}'", undefined_name(object), name));
   if (const auto method = find_method(object, name))
     return Value(std::make_shared<const CallableBody>(
-        CallableBody{name, [method, object, name](Evaluator& self, Arguments arguments) {
+        CallableBody{name, [method, object, name](Evaluator& self, const Arguments& arguments) {
                        return method(self, object, name, arguments);
                      }}));
   if (object.map())

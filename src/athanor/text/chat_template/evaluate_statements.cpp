@@ -197,7 +197,7 @@ Evaluator::Flow Evaluator::execute_loop(const Statement& statement) {
     if (i > 0) loop.put(MarkedText("previtem"), items[at - 1]);
     if (i < count - 1) loop.put(MarkedText("nextitem"), items[at + 1]);
     loop.put(MarkedText("cycle"), Value(std::make_shared<const CallableBody>(CallableBody{
-                                      "loop.cycle", [at](Evaluator& evaluator, Arguments arguments) {
+                                      "loop.cycle", [at](Evaluator& evaluator, const Arguments& arguments) {
                                         if (arguments.positional.empty())
                                           evaluator.fail("loop.cycle: got no items");
                                         return arguments.positional[at % arguments.positional.size()];
@@ -213,7 +213,7 @@ Value Evaluator::make_macro(const std::string& name, const std::vector<Parameter
                             const Block& body) {
   // Weak, because a scope holds its macros. Only by a namespace could a macro outlive its scope.
   auto call = [name, &parameters, &body, home = std::weak_ptr<Scope>(scope_)](Evaluator& self,
-                                                                              Arguments arguments) {
+                                                                              const Arguments& arguments) {
     const std::shared_ptr<Scope> scope = home.lock();
     if (!scope) self.fail(fmt::format("the macro '{}' is called where it no longer exists", name));
     const Deeper deeper(self);
@@ -253,7 +253,7 @@ void Evaluator::execute_call(const Statement& statement) {
   Arguments arguments = evaluate_arguments(node);
   arguments.named.emplace_back("caller", make_macro("caller", statement.parameters, statement.body));
   line_ = statement.line;
-  write(call(callee, std::move(arguments)).shown());
+  write(call(callee, arguments).shown());
 }
 
 }  // namespace athanor::text::chat_template

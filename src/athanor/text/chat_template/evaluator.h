@@ -50,7 +50,7 @@ class Evaluator {
   List items_of(const Value& value,
                 const std::string& what);  // of a list, the keys of a map, the characters of a text
   Value attribute(const Value& object, const std::string& name);
-  Value call(const Value& callee, Arguments arguments);
+  Value call(const Value& callee, const Arguments& arguments);
   // The arguments by position or name; Error for more or others than `names`.
   std::vector<std::optional<Value>> bind(const std::string& what, const Arguments& arguments,
                                          std::initializer_list<const char*> names);

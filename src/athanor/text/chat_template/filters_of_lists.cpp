@@ -92,7 +92,8 @@ Value map(Evaluator& self, const Value& input, const Arguments& arguments) {
     const auto bound = self.bind("map", arguments, {"attribute", "default"});
     for (const Value& item : all) {
       Value value = attribute_or(self, item, bound[0]);
-      mapped.push_back(value.is_undefined() && bound[1] ? *bound[1] : std::move(value));
+      if (value.is_undefined() && bound[1]) value = *bound[1];
+      mapped.push_back(std::move(value));
     }
     return self.list(std::move(mapped));
   }

@@ -145,7 +145,7 @@ std::optional<double> float_of(const MarkedText& text) {
 
 Value to_int(Evaluator& self, const Value& input, const Arguments& arguments) {
   const auto bound = self.bind("int", arguments, {"default", "base"});
-  const Value otherwise = bound[0].value_or(Value(int64_t{0}));
+  Value otherwise = bound[0].value_or(Value(int64_t{0}));
   const int64_t base = bound[1] ? self.need_integer(*bound[1], "int") : 10;
   if (base < 2 || base > 36) self.fail(fmt::format("int: got a base of {}, expected 2 to 36", base));
   if (const auto* const b = input.get<bool>()) return Value(int64_t{*b ? 1 : 0});

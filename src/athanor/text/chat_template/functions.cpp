@@ -12,12 +12,13 @@ namespace {
 
 constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
 
-void define(Evaluator& evaluator, const char* name, std::function<Value(Evaluator&, Arguments)> function) {
+void define(Evaluator& evaluator, const char* name,
+            std::function<Value(Evaluator&, const Arguments&)> function) {
   evaluator.define(name,
                    Value(std::make_shared<const CallableBody>(CallableBody{name, std::move(function)})));
 }
 
-Value make_namespace(Evaluator& self, Arguments arguments) {
+Value make_namespace(Evaluator& self, const Arguments& arguments) {
   NamespaceBody body;
   const auto put = [&](const std::string& key, const Value& value) {
     if (value.holds_namespace()) self.fail("a namespace cannot be stored in a namespace");
@@ -38,7 +39,7 @@ Value make_namespace(Evaluator& self, Arguments arguments) {
   return Value(std::make_shared<NamespaceBody>(std::move(body)));
 }
 
-Value make_range(Evaluator& self, Arguments arguments) {
+Value make_range(Evaluator& self, const Arguments& arguments) {
   const auto bound = self.bind("range", arguments, {"start", "stop", "step"});
   if (!bound[0]) self.fail("range: got no arguments");
   const int64_t begin = bound[1] ? self.need_integer(*bound[0], "range") : 0;
@@ -55,7 +56,7 @@ Value make_range(Evaluator& self, Arguments arguments) {
   return self.list(std::move(numbers));
 }
 
-Value make_dict(Evaluator& self, Arguments arguments) {
+Value make_dict(Evaluator& self, const Arguments& arguments) {
   Map map;
   if (arguments.positional.size() > 1)
     self.fail(fmt::format("dict: got {} arguments, expected at most 1", arguments.positional.size()));
@@ -76,7 +77,7 @@ Value make_dict(Evaluator& self, Arguments arguments) {
   return make_map(std::move(map));
 }
 
-Value raise_exception(Evaluator& self, Arguments arguments) {
+Value raise_exception(Evaluator& self, const Arguments& arguments) {
   const auto bound = self.bind("raise_exception", arguments, {"message"});
   self.fail("the template refuses the conversation: " +
             (bound[0] ? bound[0]->shown().bytes() : std::string()));
@@ -174,7 +175,7 @@ void define_functions(Evaluator& evaluator, const std::optional<TemplateTime>& n
   define(evaluator, "dict", make_dict);
   define(evaluator, "raise_exception", raise_exception);
   if (!now) return;
-  define(evaluator, "strftime_now", [time = *now](Evaluator& self, Arguments arguments) {
+  define(evaluator, "strftime_now", [time = *now](Evaluator& self, const Arguments& arguments) {
     const auto bound = self.bind("strftime_now", arguments, {"format"});
     if (!bound[0]) self.fail("strftime_now: got no format");
     const MarkedText& format = self.need_text(*bound[0], "strftime_now");

@@ -45,7 +45,7 @@ struct NamespaceBody {
 };
 struct CallableBody {
   std::string name;
-  std::function<Value(Evaluator&, Arguments)> call;
+  std::function<Value(Evaluator&, const Arguments&)> call;
 };
 
 using TextRef = std::shared_ptr<const MarkedText>;
