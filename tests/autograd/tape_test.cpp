@@ -28,6 +28,26 @@ TEST_F(TapeTest, TheGradientOfAChainIsTheProductOfItsSlopes) {
   EXPECT_THAT(to_floats(tape.grad(x)), ElementsAre(4.0f, -32.0f, 1080.0f));  // 4 x^3 dy
 }
 
+// Before each of two operations, forward and backward; what it throws ends the pass.
+TEST_F(TapeTest, APassIsAskedBetweenOperations) {
+  int asked = 0, last = 4;
+  const std::function<void()> ask = [&] {
+    if (++asked > last) fail("nobody needs it");
+  };
+  const auto run = [&] {
+    Tape tape({.record = true, .between_operations = &ask});
+    const Var y = apply<Square>(tape, apply<Square>(tape, tape.leaf(values({3.0f}))));
+    tape.backward(y, values({1.0f}));
+  };
+  run();
+  EXPECT_EQ(asked, 4);
+  for (last = 0; last < 4; ++last) {
+    asked = 0;
+    EXPECT_EQ(error_of(run), "nobody needs it");
+    EXPECT_EQ(asked, last + 1);
+  }
+}
+
 TEST_F(TapeTest, AValueUsedTwiceGetsTheSumOfItsGradients) {
   Tape tape({.record = true});
   const Var x = tape.leaf(values({3.0f}));

@@ -103,6 +103,7 @@ void note_recompute(Tape& tape, OpNode<Op>& node, const Tensor& value, Args&... 
 
 template <typename Op, typename... Args>
 Var apply(Tape& tape, Args&&... args) {
+  tape.context().look_up();
   auto node = std::make_shared<detail::OpNode<Op>>();
   Tensor value = Op::forward(node->saved, tape.context(), detail::unwrap(args)...);
   if (!tape.recording()) return tape.constant(std::move(value));

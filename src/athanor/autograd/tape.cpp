@@ -60,6 +60,7 @@ void Tape::backward(std::span<const Var> roots, std::vector<Tensor> dys, Deferre
   }
   for (size_t i = static_cast<size_t>(start + 1); i-- > 0;) {
     if (nodes_[i] == nullptr || (!grads_[i].defined() && static_cast<int>(i) != loss)) continue;
+    context_.look_up();
     Tensor dy = std::exchange(grads_[i], {});
     const std::shared_ptr<Node> node = std::move(nodes_[i]);
     for (const auto& recomputed : node->restorables) recomputed->restore();

@@ -12,6 +12,7 @@
 // backward has run. Errors: Error for a root that was not recorded. Thread rule: a Tape is used by one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -49,6 +50,12 @@ struct PassContext {
   bool dropout = false;                    // training: apply dropout and the capacity of experts
   float loss_scale = 1.0f;                 // factor on the loss and so on all gradients (f16)
   ActivationStore* activations = nullptr;  // activation offload; null: activations stay in memory
+  // Called between operations, forward and backward; throws where the rest of the pass would be in vain. Null: nothing.
+  const std::function<void()>* between_operations = nullptr;
+
+  void look_up() const {
+    if (between_operations != nullptr) (*between_operations)();
+  }
 };
 
 class Node {

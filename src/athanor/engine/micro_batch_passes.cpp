@@ -3,8 +3,12 @@
 #include <map>
 #include <optional>
 
+#include "athanor/base/clock.h"
+
 namespace athanor::engine {
 namespace {
+
+constexpr int64_t kLookEveryNs = 2'000'000;  // a look may ask the system about each rank
 
 struct UnderWay {
   Batch batch;
@@ -17,6 +21,12 @@ struct UnderWay {
 MicroBatchPasses::MicroBatchPasses(const Model& model, Gradients& gradients, PipelineRunner& pipeline,
                                    Arena& arena, const PassOptions& options)
     : gradients_(gradients), pipeline_(pipeline), arena_(arena), options_(options), packed_weights_(arena) {
+  look_at_peers_ = [this] {
+    const int64_t now = now_ns();
+    if (now - looked_ns_ < kLookEveryNs) return;
+    looked_ns_ = now;
+    options_.peers->throw_if_broken();
+  };
   if (!options_.pack_weights) return;
   for (const auto& param : model.params())
     if (param->whole() && param->is_matrix()) packed_weights_.hold(param->value());
@@ -56,6 +66,7 @@ void MicroBatchPasses::run(const TrainState& state, const std::function<const Ba
         span.emplace(options_.trace, pipeline_.num_stages() == 1 ? "micro-batch" : "pipeline", "step");
       MicroBatch inputs = make_micro_batch(arena_, state, batch, options_.context);
       inputs.context.activations = options_.activations;
+      if (options_.peers != nullptr) inputs.context.between_operations = &look_at_peers_;
       under_way[num_read] = {batch, std::move(inputs), pipeline_.num_own_stages()};
     }
     return under_way.at(micro);

@@ -26,6 +26,9 @@ struct PassOptions {
   bool pack_weights = false;                 // weights are packed once a step
   ActivationStore* activations = nullptr;    // activation offload; null: activations stay in memory
   const ContextParallel* context = nullptr;  // context parallelism (cp); null: this rank has whole sequences
+  // Looked at every few milliseconds, between operations: where a rank of it is lost the pass ends, instead of at the
+  // pass's next collective. Null: it is not.
+  Group* peers = nullptr;
   Trace* trace = nullptr;
   std::function<double()> clock = now_seconds;  // of all seconds of a step
 };
@@ -46,6 +49,8 @@ class MicroBatchPasses {
   Arena& arena_;
   PassOptions options_;
   PackedWeights packed_weights_;
+  std::function<void()> look_at_peers_;
+  int64_t looked_ns_ = 0;
 };
 
 }  // namespace athanor::engine

@@ -81,6 +81,7 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                              config.guard.update_size != "off" && arena.queue().device() == Device::cpu,
                          .pass = {.num_micro_batches = num_micro_batches,
                                   .pack_weights = packs_weights(config, num_micro_batches, layout.dp()),
+                                  .peers = groups.role,
                                   .trace = options.trace,
                                   .clock = options.clock},
                          .groups = {}},

@@ -7,7 +7,6 @@
 namespace athanor::tests::chat_template_language {
 namespace {
 
-using text::chat_template::RenderLimits;
 using text::chat_template::RenderOptions;
 
 std::string render(std::string_view source, std::string_view variables = "{}",

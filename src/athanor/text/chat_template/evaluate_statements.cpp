@@ -224,13 +224,13 @@ Value Evaluator::make_macro(const std::string& name, const std::vector<Parameter
       self.fail(fmt::format("the macro '{}' got {} arguments, expected at most {}", name,
                             arguments.positional.size(), parameters.size()));
     for (size_t i = 0; i < arguments.positional.size(); ++i)
-      names[parameters[i].name] = std::move(arguments.positional[i]);
-    for (auto& [key, value] : arguments.named) {
+      names[parameters[i].name] = arguments.positional[i];
+    for (const auto& [key, value] : arguments.named) {
       const bool is_known =
           key == "caller" ||
           std::ranges::any_of(parameters, [&, &key = key](const Parameter& p) { return p.name == key; });
       if (!is_known) self.fail(fmt::format("the macro '{}' has no parameter '{}'", name, key));
-      if (!names.try_emplace(key, std::move(value)).second)
+      if (!names.try_emplace(key, value).second)
         self.fail(fmt::format("the macro '{}' got the argument '{}' twice", name, key));
     }
     for (const Parameter& parameter : parameters)

@@ -72,7 +72,7 @@ Value make_dict(Evaluator& self, const Arguments& arguments) {
       map.put(self.need_text(entry[0], "dict"), entry[1]);
     }
   }
-  for (auto& [key, value] : arguments.named) map.put(MarkedText(key), std::move(value));
+  for (const auto& [key, value] : arguments.named) map.put(MarkedText(key), value);
   self.spend(map.entries.size());
   return make_map(std::move(map));
 }
