@@ -25,6 +25,9 @@ struct ChannelConfig {
   // Conversations instead of texts, with a loss on the answers alone: the key of a list of messages, or those of a prompt
   // and its answer. The template is a file of Jinja; empty: the tokenizer's own.
   std::string messages = {}, prompt = {}, answer = {}, chat_template = {};
+  bool follow = false;  // path is a folder that grows, read as its files come (data/spool)
+  // Its text has no end that is known: it is spooled, and read once.
+  bool is_stream() const { return follow || path == "-"; }
   bool operator==(const ChannelConfig&) const = default;
 };
 
@@ -38,6 +41,7 @@ struct DataConfig {
   // How documents become sequences: "stream" cuts them from the stream of all documents, "best-fit" packs whole documents
   // (data/packing/best_fit.h).
   std::string packing = "stream";
+  int64_t shuffle_window = 1024;  // sequences of a text without end that are shuffled together
   double temperature =
       0.0;  // above 0: shares are sizes to the power 1 / temperature; 0: weights, epochs and tokens
   // true: a token attends only within its own document, in training and in evaluation; its position stays that in the

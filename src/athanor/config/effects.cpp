@@ -73,6 +73,11 @@ bool rolls_back(const Config& c) {
   return c.guard.loss_spike == "act" || c.guard.grad_norm == "act" || c.guard.update_size == "act";
 }
 
+bool has_streams(const Config& c) {
+  return std::any_of(c.data.channels.begin(), c.data.channels.end(),
+                     [](const ChannelConfig& channel) { return channel.is_stream(); });
+}
+
 constexpr const char* kRollsBack = "guard.loss_spike, grad_norm or update_size = \"act\"";
 constexpr const char* kMoe = "model.model_type = \"mixtral\" or \"moe\"";
 constexpr const char* kSamples = "train.sample_every above 0";
@@ -94,6 +99,7 @@ constexpr std::array kEffects = {
     Effect{"model.router_z_loss_coef", is_moe, kMoe},
     Effect{"model.router_bias_update_rate", is_moe, kMoe},
     Effect{"model.capacity_factor", is_moe, kMoe},
+    Effect{"data.shuffle_window", has_streams, "a channel with follow = true or path = \"-\""},
     Effect{"train.eval_every", [](const Config& c) { return has_validation(c) || c.train.eval_every == 0; },
            kValidation},
     Effect{"train.eval_tokens", has_validation, kValidation},

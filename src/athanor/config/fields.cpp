@@ -48,8 +48,10 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
        {.required = true}},
       {"data.channels",
        "path",
-       "text, JSONL, folder or .bin/.idx prefix",
-       "Each file may be compressed with gzip, zstd, xz or bzip2.",
+       "text, JSONL, folder or .bin/.idx prefix; \"-\" for standard input",
+       "Each file may be compressed with gzip, zstd, xz or bzip2. Standard input is spooled into the run's "
+       "folder and read once, as it comes: JSON lines, or text whose documents are divided by lines that "
+       "hold <|endoftext|> alone.",
        of<&ChannelConfig::path>,
        {.is_path = true, .required = true}},
       {"data.channels", "weight", "share of the sequences, relative to the other channels",
@@ -62,6 +64,11 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
        of<&ChannelConfig::tokens>, at_least(0)},
       {"data.channels", "valid_path", "validation text, like path; empty: the last part of path",
        "Give it where a corpus has a validation split of its own.", of<&ChannelConfig::valid_path>, path()},
+      {"data.channels", "follow", "whether path is a folder that grows: files are read once, as they come",
+       "Give a file its name when it is whole (rename it from a name that ends in .tmp or .part). A file "
+       "_SUCCESS says that no more will come: then the run ends. Takes the bytes of the tokens in the run's "
+       "folder.",
+       of<&ChannelConfig::follow>, any()},
       {"data.channels", "messages",
        "field of a JSONL line that holds a conversation: a list of {role, content}",
        "Only the assistant's answers are learned, with the token that ends each. The path must be JSON.",

@@ -47,6 +47,10 @@ std::vector<Field<Config>> train_fields() {
        "example "
        "languages with little text. Replaces weight, epochs and tokens of the channels.",
        at<&C::data, &D::temperature>, at_least(0)},
+      {"data", "shuffle_window", "sequences of a text without end that are shuffled together",
+       "Of channels with follow or from standard input, whose order is a permutation within windows of so "
+       "many sequences. The first step waits for a whole window; larger ones mix better.",
+       at<&C::data, &D::shuffle_window>, at_least(1, 1 << 24)},
       {"data", "document_mask", "whether a token attends only within its own document",
        "false lets attention cross documents that share a sequence, as GPT-2 and LLaMA were trained; true is "
        "better where documents are short. It costs no time.",

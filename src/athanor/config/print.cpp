@@ -47,10 +47,11 @@ std::vector<std::pair<const char*, const std::string*>> optional_keys(const Chan
 }
 
 // The keys of a channel that are mostly left out, with a comma before each.
-std::string instruction_keys(const ChannelConfig& channel) {
+std::string rare_keys(const ChannelConfig& channel) {
   std::string keys;
   for (const auto& [key, value] : optional_keys(channel))
     if (!value->empty()) keys += fmt::format(", {} = {}", key, toml_string(*value));
+  if (channel.follow) keys += ", follow = true";
   return keys;
 }
 
@@ -61,7 +62,7 @@ std::string toml_channels(const std::vector<ChannelConfig>& channels) {
                         toml_string(channel.path), toml_float(channel.weight),
                         channel.epochs > 0 ? ", epochs = " + toml_float(channel.epochs) : "",
                         channel.tokens > 0 ? fmt::format(", tokens = {}", channel.tokens) : "",
-                        instruction_keys(channel));
+                        rare_keys(channel));
   return text + (channels.empty() ? "]" : "\n]");
 }
 
@@ -108,6 +109,7 @@ struct AsJson {
       if (c.tokens > 0) list.back()["tokens"] = c.tokens;
       for (const auto& [key, value] : optional_keys(c))
         if (!value->empty()) list.back()[key] = *value;
+      if (c.follow) list.back()["follow"] = true;
     }
     return list;
   }

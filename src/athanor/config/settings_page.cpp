@@ -118,6 +118,14 @@ std::string phase_section() {
 
 }  // namespace
 
+// Of a setting of a channel.
+std::string default_of(const Slot& slot) {
+  if (auto* const* flag = std::get_if<bool*>(&slot)) return **flag ? "`true`" : "`false`";
+  if (auto* const* number = std::get_if<double*>(&slot)) return fmt::format("`{:.1f}`", **number);
+  if (auto* const* count = std::get_if<int64_t*>(&slot)) return fmt::format("`{}`", **count);
+  return "`\"\"`";
+}
+
 std::string settings_page() {
   Config defaults;
   std::string page = kHead, section;
@@ -132,11 +140,7 @@ std::string settings_page() {
       kColumns);
   ChannelConfig channel;
   for (const Field<ChannelConfig>& field : channel_fields())
-    page += row(field,
-                field.traits.required                      ? "required"
-                : std::string_view(field.name) == "weight" ? "`1.0`"
-                                                           : "`\"\"`",
-                channel);
+    page += row(field, field.traits.required ? "required" : default_of(field.slot(channel)), channel);
   return page + phase_section();
 }
 

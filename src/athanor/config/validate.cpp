@@ -20,6 +20,21 @@ void check_number(const Config& config, const std::string& key, const Traits& tr
   refuse(config, key, "", "got {}, expected {}", static_cast<double>(value), traits.range.expected(value));
 }
 
+// What nobody knows of a text without end.
+void check_stream(const Config& config, const ChannelConfig& channel) {
+  const std::string key = "data.channels", which = fmt::format("channel '{}', whose text has no end yet", channel.name);
+  require(channel.epochs == 0, config, key, "{}, got epochs = {}, expected a weight or tokens", which, channel.epochs);
+  require(config.data.temperature == 0, config, "data.temperature", "got {} beside {}, expected weights", config.data.temperature,
+          which);
+  require(config.data.packing == "stream", config, "data.packing", "got \"{}\" beside {}, expected \"stream\"",
+          config.data.packing, which);
+  require(config.phases.empty(), config, key, "{}, is in a run of {} phases, expected a run without", which,
+          config.phases.size());
+  require(config.parameter_server.servers == 0, config, "parameter_server.servers", "got {} beside {}, expected 0",
+          config.parameter_server.servers, which);
+  require(!config.data.tokenizer.empty(), config, "data.tokenizer", "got none, expected one for {}", which);
+}
+
 // A name stands in metrics.jsonl, TensorBoard tags (channel_loss/NAME), the console and overrides.
 void check_channels(const Config& config) {
   std::set<std::string> seen;
@@ -37,6 +52,7 @@ void check_channels(const Config& config) {
             "got two channels called '{}', expected unique names", name);
     require(!channel.path.empty(), config, key, "channel '{}' has an empty path, expected a file or folder",
             name);
+    if (channel.is_stream()) check_stream(config, channel);
     for (const auto& field : channel_fields()) {
       ChannelConfig copy = channel;
       const Slot slot = field.slot(copy);

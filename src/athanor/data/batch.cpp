@@ -70,10 +70,14 @@ void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
 // What one sequence of a batch is; places that no window fills are padding, a document of their own without targets.
 void BatchReader::read_sequence(const Sample& sample, const Row& row, std::vector<int32_t>& ids,
                                 std::vector<DamagedToken>& damage) const {
-  const Channel& channel = channels_[static_cast<size_t>(sample.channel)];
+  const auto of_epoch = channels_[static_cast<size_t>(sample.channel)].of_epoch(sample.epoch);
   bool is_left_out = sample.quarantined;
   size_t at = 0;
-  for (const Window& window : channel.train_windows(sample.sequence)) {
+  std::vector<Window> windows;
+  if (of_epoch != nullptr && sample.sequence < of_epoch->num_train_sequences())
+    windows = of_epoch->train_windows(sample.sequence);  // else the text has ended before it
+  for (const Window& window : windows) {
+    const Channel& channel = *of_epoch;
     const auto length = static_cast<size_t>(window.targets);
     const std::span<int32_t> read(ids.data(), length + 1);
     if (!is_left_out && on_damage_ == OnDamage::fail) {
@@ -103,12 +107,48 @@ void BatchReader::read_sequence(const Sample& sample, const Row& row, std::vecto
   std::fill(row.targets.begin(), row.targets.end(), kNoTarget);
 }
 
+bool BatchReader::has(int64_t step) const {
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    const Spool* spool = channels_[c].spool();
+    if (spool == nullptr) continue;
+    const int64_t drawn = sampler_.drawn_before(step + 1, static_cast<int>(c));
+    if (drawn > 0 && !spool->has((drawn - 1) / spool->shape().window)) return false;
+  }
+  return true;
+}
+
+std::optional<std::string> BatchReader::ended_before(int64_t step) const {
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    const Spool* spool = channels_[c].spool();
+    const auto end = spool == nullptr ? std::nullopt : spool->end();
+    if (!end) continue;
+    const int64_t window = spool->shape().window, whole = end->sequences / window, rest = end->sequences % window;
+    const int channel = static_cast<int>(c);
+    int64_t draws = whole * window;  // up to the last one that has a sequence
+    for (int64_t number = window; rest > 0 && number-- > 0;)
+      if (sampler_.sequence_of(channel, whole, number) < rest) {
+        draws += number + 1;
+        break;
+      }
+    if (sampler_.drawn_before(step, channel) >= draws) return channels_[c].name();
+  }
+  return std::nullopt;
+}
+
 Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t global_batch,
                      SamplePhase phase, const std::vector<Quarantine>& quarantines) {
   std::vector<Sampler::ChannelShape> shapes;
   for (const Channel& channel : channels) {
     const int number = static_cast<int>(shapes.size());
     shapes.push_back({channel.name(), channel.weight(), channel.num_train_sequences()});
+    if (const Spool* of_text = channel.spool()) {
+      if (const auto end = of_text->end()) shapes.back().ends_after = end->sequences;
+      for (const Quarantine& each : quarantines)
+        if (const auto window = spool::window_of(file_name(each.file)); window && each.channel == channel.name())
+          for (const int64_t sequence : channel.of_epoch(*window)->sequences_at(each.offset))
+            phase.quarantine.push_back({.step = each.step, .channel = number, .sequence = sequence, .epoch = *window});
+      continue;
+    }
     for (const Quarantine& each : quarantines)
       if (each.channel == channel.name() &&
           file_name(each.file) == file_name(channel.tokens().prefix()) + ".bin")

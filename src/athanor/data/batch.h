@@ -14,7 +14,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "athanor/data/channel.h"
@@ -55,6 +57,11 @@ class BatchReader {
 
   int64_t num_micro_batches() const;                                 // micro-batches of a step
   void read(int64_t step, int64_t micro_batch, Batch& batch) const;  // reuses the batch's memory
+  // Whether all that a step reads is known, which waits only for texts without end; those of steps before it are.
+  bool has(int64_t step) const;
+  // The channel whose text has ended so that neither this step nor a later one has a sequence of it; none while more may come.
+  // Where has(step), the same answer in every process.
+  std::optional<std::string> ended_before(int64_t step) const;
   const Sampler& sampler() const { return sampler_; }
   int64_t micro_batch_size() const { return micro_batch_size_; }
 

@@ -42,6 +42,7 @@ std::vector<int64_t> document_starts_before(const IndexedDataset& tokens, int64_
 Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> tokens,
                  std::shared_ptr<const TokenBytes> bytes, std::shared_ptr<const IndexedDataset> valid)
     : options_(std::move(options)),
+      token_bytes_(bytes),
       tokens_(std::move(tokens)),
       valid_(std::move(valid)),
       bytes_(std::make_shared<TextBytes>(tokens_, bytes)),
@@ -74,7 +75,29 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
         "give the channel more text, or lower data.seq_len or data.valid_fraction");
 }
 
+Channel::Channel(ChannelOptions options, std::shared_ptr<const Spool> spool, std::shared_ptr<const TokenBytes> bytes,
+                 std::shared_ptr<const IndexedDataset> valid)
+    : options_(std::move(options)),
+      spool_(std::move(spool)),
+      token_bytes_(std::move(bytes)),
+      valid_(std::move(valid)),
+      valid_bytes_(valid_ == nullptr ? nullptr : std::make_shared<TextBytes>(valid_, token_bytes_)) {
+  check(spool_->shape().seq_len == seq_len(), "channel '{}': got a seq_len of {}, expected {} of its spool", name(), seq_len(),
+        spool_->shape().seq_len);
+  check(!options_.best_fit, "channel '{}': a text without end is cut from the stream, expected no packing", name());
+}
+
+std::shared_ptr<const Channel> Channel::of_epoch(int64_t epoch) const {
+  if (spool_ == nullptr) return {std::shared_ptr<const Channel>(), this};
+  auto window = spool_->window(epoch);
+  if (window == nullptr) return nullptr;
+  ChannelOptions of_window = options_;
+  of_window.valid_fraction = 0.0;
+  return std::make_shared<const Channel>(of_window, std::move(window), token_bytes_);
+}
+
 int64_t Channel::num_train_sequences() const {
+  if (spool_ != nullptr) return spool_->shape().window;
   if (packing_ != nullptr) return packing_->num_sequences();
   return std::max<int64_t>(num_train_tokens_ - 1, 0) / seq_len();
 }
@@ -91,6 +114,7 @@ std::vector<Window> Channel::train_windows(int64_t sequence) const {
 }
 
 int64_t Channel::num_valid_targets() const {
+  if (spool_ != nullptr && valid_ == nullptr) return 0;
   return valid_ == nullptr && num_train_tokens_ > 0 ? num_valid_tokens() : num_valid_tokens() - 1;
 }
 

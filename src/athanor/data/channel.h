@@ -29,6 +29,7 @@
 
 #include "athanor/data/indexed_dataset.h"
 #include "athanor/data/packing/best_fit.h"
+#include "athanor/data/spool/spool.h"
 #include "athanor/data/text_bytes.h"
 
 namespace athanor::data {
@@ -60,19 +61,27 @@ class Channel {
   // held out.
   Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> tokens,
           std::shared_ptr<const TokenBytes> bytes, std::shared_ptr<const IndexedDataset> valid = nullptr);
+  // A text without end: its sequences are those of of_epoch(). `valid` null: nothing is held out.
+  Channel(ChannelOptions options, std::shared_ptr<const Spool> spool, std::shared_ptr<const TokenBytes> bytes,
+          std::shared_ptr<const IndexedDataset> valid = nullptr);
 
   const std::string& name() const { return options_.name; }
   double weight() const { return options_.weight; }
   void set_weight(double weight) { options_.weight = weight; }  // while the mixture is made (mixture.h)
   int64_t seq_len() const { return options_.seq_len; }
   const IndexedDataset& tokens() const { return *tokens_; }
-  int64_t num_tokens() const { return tokens_->num_tokens(); }
+  int64_t num_tokens() const { return tokens_ == nullptr ? 0 : tokens_->num_tokens(); }
   int64_t num_train_tokens() const { return num_train_tokens_; }
   int64_t num_valid_tokens() const {
     return valid_ == nullptr ? num_tokens() - num_train_tokens_ : valid_->num_tokens();
   }
 
-  int64_t num_train_sequences() const;
+  // The channel that the sequences of an epoch are of: this one, or of a text without end the epoch's window, which is there
+  // (Spool::has()). Null: the text has ended before it.
+  std::shared_ptr<const Channel> of_epoch(int64_t epoch) const;
+  const Spool* spool() const { return spool_.get(); }  // null: its text is all there
+
+  int64_t num_train_sequences() const;  // of an epoch
   std::vector<Window> train_windows(int64_t sequence) const;
   int64_t num_train_targets() const;  // of all training sequences, counted in the loss or not
   // read() where tokens may be damaged: the first that is; then `ids` has no meaning.
@@ -116,7 +125,9 @@ class Channel {
   const IndexedDataset& valid_tokens() const { return valid_ == nullptr ? *tokens_ : *valid_; }
 
   ChannelOptions options_;
-  std::shared_ptr<const IndexedDataset> tokens_;
+  std::shared_ptr<const Spool> spool_;                    // null: the text is all there
+  std::shared_ptr<const TokenBytes> token_bytes_;
+  std::shared_ptr<const IndexedDataset> tokens_;          // null with a spool
   std::shared_ptr<const IndexedDataset> valid_;           // null: the tail of tokens_
   std::shared_ptr<const TextBytes> bytes_, valid_bytes_;  // valid_bytes_ is null where valid_ is
   std::shared_ptr<const BestFit> packing_;                // null: sequences are cut from the stream

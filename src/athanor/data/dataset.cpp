@@ -124,6 +124,23 @@ class TokenFiles {
   bool key_counts_ = false;
 };
 
+// A text without end: the run's spool of it.
+std::shared_ptr<const Spool> open_spool(Env& env, const Config& config, const ChannelConfig& from,
+                                        const DatasetOptions& options, const Dataset& dataset) {
+  SpoolOptions how{.folder = join_path(join_path(join_path(config.train.runs, config.train.name), "spool"), from.name),
+                   .path = from.path,
+                   .standard_input = options.standard_input,
+                   .text_key = config.data.text_key,
+                   .shape = {.window = config.data.shuffle_window, .seq_len = config.data.seq_len},
+                   .vocab_size = dataset.vocab_size,
+                   .writes = options.reads_streams};
+  if (from.follow && !env.is_folder(from.path))
+    throw ConfigError(fmt::format("channel '{}': got follow = true for '{}', expected a folder", from.name, from.path));
+  const InstructionFormat format = instruction_format(env, from.messages, from.prompt, from.answer, from.chat_template);
+  if (format.is_set()) how.instructions = std::make_shared<InstructionEncoder>(*dataset.tokenizer, format);
+  return std::make_shared<Spool>(env, dataset.tokenizer, std::move(how));
+}
+
 void set_weights(const Config& config, int64_t steps, std::vector<Channel>& channels) {
   std::vector<ChannelAsk> asks;
   for (size_t c = 0; c < channels.size(); ++c) {
@@ -167,13 +184,17 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
     if (!names.insert(channel.name).second)
       throw ConfigError(
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
-    const auto tokens = files.open(channel, channel.path);
+    const ChannelOptions of_channel{channel.name,       channel.weight,     data.seq_len, data.valid_fraction,
+                                    dataset.vocab_size, data.document_mask, best_fit};
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel, channel.valid_path);
-    dataset.channels.emplace_back(
-        ChannelOptions{channel.name, channel.weight, data.seq_len, data.valid_fraction, dataset.vocab_size,
-                       data.document_mask, best_fit},
-        tokens, bytes, valid);
-    contents.push_back(fmt::format("tokens={} content={}", tokens->num_tokens(), tokens->quick_hash()));
+    if (channel.is_stream()) {
+      dataset.channels.emplace_back(of_channel, open_spool(env, config, channel, options, dataset), bytes, valid);
+      contents.push_back(fmt::format("without end, windows of {}", data.shuffle_window));
+    } else {
+      const auto tokens = files.open(channel, channel.path);
+      dataset.channels.emplace_back(of_channel, tokens, bytes, valid);
+      contents.push_back(fmt::format("tokens={} content={}", tokens->num_tokens(), tokens->quick_hash()));
+    }
     if (valid != nullptr)
       contents.back() +=
           fmt::format(" valid_tokens={} valid_content={}", valid->num_tokens(), valid->quick_hash());

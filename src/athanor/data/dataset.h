@@ -7,6 +7,7 @@
 // - a text or JSON file or a folder of them (documents/document_reader.h), tokenized into the cache on first use,
 //   which needs a tokenizer (tokenize.h).
 // - the prefix of a .bin/.idx pair of token files; without a tokenizer the vocabulary's size must be given.
+// - a folder with follow = true, or "-": a text without end, spooled into the folder of the run.
 // A channel's valid_path is such a path, too: all of it is held out, and data.valid_fraction does not apply to the
 // channel.
 //
@@ -35,6 +36,9 @@ struct DatasetOptions {
   std::shared_ptr<const Tokenizer> tokenizer;  // used instead of config.data.tokenizer: a checkpoint's
   TokenizeProgress progress;                   // may be empty
   const std::atomic<int>* stop = nullptr;      // nonzero: tokenizing stops with Interrupted
+  // Whether texts without end are read (data/spool); false: only what a run has made of them.
+  bool reads_streams = false;
+  int standard_input = 0;  // the descriptor of channels whose path is "-"
 };
 
 struct Dataset {

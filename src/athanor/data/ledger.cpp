@@ -26,6 +26,7 @@ void each_sample(const Sampler& sampler, int64_t first_step, int64_t last_step, 
         visit(step, left_out++, sampler.sample_of_batch(next, slot), Fate::skipped);
     for (int64_t slot = 0; slot < sampler.global_batch(); ++slot) {
       const Sample sample = sampler.sample(step, slot);
+      if (sample.absent) continue;  // nothing stands there
       visit(step, slot, sample, sample.quarantined ? Fate::quarantined : Fate::trained);
     }
     next = batch + 1;

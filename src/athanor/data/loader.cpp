@@ -1,11 +1,17 @@
 #include "athanor/data/loader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "athanor/base/check.h"
 
 namespace athanor::data {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{20};  // between two looks for data that have not come yet
+
+}  // namespace
 
 // One buffer of the ring is the batch that the caller holds; the others are ready or being filled.
 Loader::Loader(const BatchReader& reader, int64_t first_step, int64_t last_step,
@@ -38,7 +44,12 @@ void Loader::run() {
         if (stop_) return;
       }
       const auto per_step = static_cast<int64_t>(micro_batches_.size());
-      reader_.read(first_step_ + i / per_step, micro_batches_[static_cast<size_t>(i % per_step)],
+      const int64_t step = first_step_ + i / per_step;
+      while (!reader_.has(step)) {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, kPatience, [&] { return stop_; })) return;
+      }
+      reader_.read(step, micro_batches_[static_cast<size_t>(i % per_step)],
                    ring_[static_cast<size_t>(i % slots)]);
       {
         const std::lock_guard lock(mutex_);

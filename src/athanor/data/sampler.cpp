@@ -36,7 +36,7 @@ Sampler::Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t glob
           skip.batches, skip.step);
   std::erase_if(phase_.skips, [&](const BatchSkip& skip) { return skip.step < phase_.first_step; });
   for (const QuarantinedSequence& bad : phase_.quarantine) {
-    const auto [at, is_new] = quarantined_from_.try_emplace({bad.channel, bad.sequence}, bad.step);
+    const auto [at, is_new] = quarantined_from_.try_emplace({bad.channel, bad.epoch, bad.sequence}, bad.step);
     if (!is_new) at->second = std::min(at->second, bad.step);
   }
   for (const auto& channel : channels_) {
@@ -61,8 +61,10 @@ int64_t Sampler::batch_of(int64_t step) const {
 Sample Sampler::sample(int64_t step, int64_t slot) const {
   Sample sample = sample_of_batch(batch_of(step), slot);
   if (quarantined_from_.empty()) return sample;
-  const auto found = quarantined_from_.find({sample.channel, sample.sequence});
-  sample.quarantined = found != quarantined_from_.end() && found->second <= step;
+  for (const int64_t epoch : {int64_t{-1}, sample.epoch}) {
+    const auto found = quarantined_from_.find({sample.channel, epoch, sample.sequence});
+    sample.quarantined |= found != quarantined_from_.end() && found->second <= step;
+  }
   return sample;
 }
 
@@ -71,13 +73,24 @@ Sample Sampler::sample_of_batch(int64_t batch, int64_t slot) const {
         "sampler: got batch {}, expected batches from 0 whose samples 63 bits can count", batch);
   check(slot >= 0 && slot < global_batch_, "sampler: got slot {}, expected 0 to {}", slot, global_batch_ - 1);
   const Draw draw = mixture_.draw(batch * global_batch_ + slot);
-  const auto channel = static_cast<size_t>(draw.channel);
-  const int64_t size = channels_[channel].num_sequences;
-  const int64_t epoch = draw.number / size;
-  const Philox4 words = shuffles_[channel].block(static_cast<uint64_t>(epoch), 0);
-  const Permutation shuffle(static_cast<uint64_t>(size), words[0] | uint64_t{words[1]} << 32);
-  return {draw.channel, epoch, static_cast<int64_t>(shuffle(static_cast<uint64_t>(draw.number % size))),
-          false};
+  const ChannelShape& channel = channels_[static_cast<size_t>(draw.channel)];
+  const int64_t size = channel.num_sequences, epoch = draw.number / size;
+  const int64_t sequence = sequence_of(draw.channel, epoch, draw.number % size);
+  return {.channel = draw.channel,
+          .epoch = epoch,
+          .sequence = sequence,
+          .absent = channel.ends_after >= 0 && epoch * size + sequence >= channel.ends_after};
+}
+
+int64_t Sampler::drawn_before(int64_t step, int channel) const {
+  return mixture_.count(channel, batch_of(step) * global_batch_);
+}
+
+int64_t Sampler::sequence_of(int channel, int64_t epoch, int64_t number) const {
+  const auto c = static_cast<size_t>(channel);
+  const Philox4 words = shuffles_[c].block(static_cast<uint64_t>(epoch), 0);
+  const Permutation shuffle(static_cast<uint64_t>(channels_[c].num_sequences), words[0] | uint64_t{words[1]} << 32);
+  return static_cast<int64_t>(shuffle(static_cast<uint64_t>(number)));
 }
 
 }  // namespace athanor::data

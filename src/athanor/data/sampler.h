@@ -19,11 +19,15 @@
 //   const Sampler later({{"en", 1.0, 5000}}, seed, global_batch, {.skips = {{.step = 7, .batches = 2}}});
 //   const bool same = later.sample(7, 0) == sampler.sample(9, 0);   // true: the batches 6 and 7 are left out
 //
+// Of a text that has no end yet (data/spool) an epoch is a window of it: each sequence occurs once, in an order that is shuffled
+// within its window.
+//
 // A sequence may be in quarantine from a step on: it keeps its places in the order, is marked there, and is not trained on.
 //
 // O(channels + skips) time, no memory. Thread rule: const, any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -40,6 +44,7 @@ struct Sample {
   int64_t epoch = 0;     // of the channel, from 0
   int64_t sequence = 0;  // in the channel
   bool quarantined = false;
+  bool absent = false;  // the text of its channel has ended before it: the place stays empty
   bool operator==(const Sample&) const = default;
 };
 
@@ -53,6 +58,7 @@ struct QuarantinedSequence {
   int64_t step = 1;  // of the run: the first step that it holds for
   int channel = 0;
   int64_t sequence = 0;
+  int64_t epoch = -1;  // -1: in every epoch
 };
 
 struct SamplePhase {
@@ -67,7 +73,8 @@ class Sampler {
   struct ChannelShape {
     std::string name;
     double weight = 1.0;
-    int64_t num_sequences = 0;  // at least 1 where the weight is above 0
+    int64_t num_sequences = 0;  // at least 1 where the weight is above 0; of a text without end: of a window
+    int64_t ends_after = -1;    // sequences in all, of a text that has ended (data/spool); -1: epochs follow epochs
   };
   Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch, SamplePhase phase = {});
 
@@ -76,6 +83,10 @@ class Sampler {
   // The number of a step's batch in the order of the phase, from 0; equal to the steps before it where none was skipped.
   int64_t batch_of(int64_t step) const;
   Sample sample_of_batch(int64_t batch, int64_t slot) const;  // not marked
+
+  // How many sequences of a channel the phase has drawn before a step; and the draw, in its epoch, of a sequence.
+  int64_t drawn_before(int64_t step, int channel) const;
+  int64_t sequence_of(int channel, int64_t epoch, int64_t number) const;
 
   int64_t global_batch() const { return global_batch_; }
   int64_t first_step() const { return phase_.first_step; }
@@ -88,7 +99,7 @@ class Sampler {
   Mixture mixture_;
   int64_t global_batch_;
   SamplePhase phase_;
-  std::map<std::pair<int, int64_t>, int64_t> quarantined_from_;  // (channel, sequence) -> step
+  std::map<std::array<int64_t, 3>, int64_t> quarantined_from_;  // (channel, epoch or -1, sequence) -> step
 };
 
 }  // namespace athanor::data

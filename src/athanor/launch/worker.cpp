@@ -62,7 +62,7 @@ Worker::Worker(const WorkerCommand& command) {
     if (command.dies_with_parent) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (command.dies_with_parent && getppid() != parent)
       _exit(127);  // check_library: a child of fork, whose launcher died before the line above
-    dup2(null.get(), STDIN_FILENO);
+    if (!command.own_stdin) dup2(null.get(), STDIN_FILENO);
     if (!command.own_stdout) dup2(null.get(), STDOUT_FILENO);
     if (command.capture_stderr) dup2(output.in.get(), STDERR_FILENO);
     for (const int fd : command.inherited_fds) fcntl(fd, F_SETFD, 0);

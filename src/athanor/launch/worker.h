@@ -17,6 +17,7 @@ struct WorkerCommand {
   std::vector<std::string> arguments;    // the first is the program's path
   std::vector<std::string> environment;  // NAME=value
   std::vector<int> inherited_fds;        // stay open in the worker under their numbers
+  bool own_stdin = false;                // true: inherits standard input; false: it is empty
   bool own_stdout = false;               // true: inherits standard output; false: its output is dropped
   bool capture_stderr = true;            // false: inherits standard error
   bool dies_with_parent = true;          // killed when the thread that started it ends, however that ends

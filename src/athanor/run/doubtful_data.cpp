@@ -19,6 +19,7 @@ std::string epochs_text(const Config& config, const Dataset& data) {
                        static_cast<double>(config.data.seq_len);
   std::string text;
   for (const Channel& channel : data.channels) {
+    if (channel.spool() != nullptr) continue;  // read once
     const double epochs =
         drawn * channel.weight() / weights / static_cast<double>(channel.num_train_tokens());
     if (epochs > kManyEpochs)

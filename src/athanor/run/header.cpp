@@ -52,10 +52,15 @@ std::string snapshot_text(const MemoryPlan& plan) {
 
 // How often the steps of the phase go through a channel, and how many targets that are.
 std::string drawn_text(const Channel& channel, double sequences) {
-  if (channel.num_train_sequences() == 0) return "";
+  if (channel.num_train_sequences() == 0 || channel.spool() != nullptr) return "";
   const double epochs = sequences / static_cast<double>(channel.num_train_sequences());
   return fmt::format(", {:.{}f} epochs, {} tokens", epochs, epochs < 10.0 ? 2 : 0,
                      human_count(epochs * static_cast<double>(channel.num_train_targets())));
+}
+
+std::string tokens_text(const Channel& channel) {
+  if (channel.spool() == nullptr) return count(channel.num_tokens());
+  return fmt::format("as it comes, shuffled in windows of {} sequences", with_commas(channel.spool()->shape().window));
 }
 
 // One row per channel; shortened where there are many.
@@ -69,19 +74,21 @@ void add_data(Rows& rows, std::span<const Channel> channels, double sequences_dr
     valid += channel.num_valid_tokens();
     weights += channel.weight();
     name_columns = std::max(name_columns, display_width(channel.name()));
-    count_columns = std::max(count_columns, count(channel.num_tokens()).size());
+    count_columns = std::max(count_columns, tokens_text(channel).size());
   }
   const std::string which =
       channels.size() == 1 ? channels[0].name() : fmt::format("{} channels", channels.size());
-  rows.emplace_back(
-      "data", fmt::format("{}, {} tokens, {} of them for validation", which, count(tokens), count(valid)));
+  const bool is_stream = channels.size() == 1 && channels[0].spool() != nullptr;
+  rows.emplace_back("data", is_stream ? fmt::format("{}, {}", which, tokens_text(channels[0]))
+                                      : fmt::format("{}, {} tokens, {} of them for validation", which, count(tokens),
+                                                    count(valid)));
   if (channels.size() == 1) return;
   std::string cells;
   const size_t shown = channels.size() <= kMostShown ? channels.size() : kMostShown - 1;
   for (const Channel& channel : channels.first(shown)) {
     const double share = 100.0 * channel.weight() / weights;
     cells += fmt::format("{}{} {:>{}} ({:.{}f} %{})", cells.empty() ? "" : std::string(1, kNextCell),
-                         pad_columns(channel.name(), name_columns), count(channel.num_tokens()),
+                         pad_columns(channel.name(), name_columns), tokens_text(channel),
                          count_columns, share, share < 10.0 ? 1 : 0,
                          drawn_text(channel, sequences_drawn * channel.weight() / weights));
   }

@@ -122,7 +122,9 @@ void Run::open_data() {
                                .steps = phase.last_step - phase.first_step + 1,
                                .tokenizer = tokenizer_,
                                .progress = tell,
-                               .stop = io.stop});
+                               .stop = io.stop,
+                               .reads_streams = true,
+                               .standard_input = io.standard_input});
   does(doing);
   samples.emplace(config, phases.front().data.tokenizer);
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "athanor/checkpoint/snapshot.h"
+#include "athanor/data/batch.h"
 #include "athanor/engine/memory_plan.h"
 #include "athanor/engine/replicas/state_hashes.h"
 #include "athanor/engine/setup.h"
@@ -90,6 +91,10 @@ class Segment {
   Guards::Verdict ask_guards(const StepResult& result, const StepMetrics& metrics);
   // Whether replicas hold the same bits, as far as guard.state_hash acts on it: else back_to() is where they did.
   bool states_agree();
+  // Until what the next step reads has come, of texts without end. Collective.
+  enum class Data : uint8_t { there, ended, asked_to_stop };
+  Data wait_for_data(const BatchReader& reader);
+  End end_with_data(const BatchReader& reader);
   End run_steps();
   End serve();
 

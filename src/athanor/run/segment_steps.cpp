@@ -73,6 +73,12 @@ Segment::End Segment::run_steps() {
   LossWatch watch(run_.state.step > 0 ? std::optional<double>(run_.report.valid_loss_first) : std::nullopt);
   const int64_t first_step = run_.state.step + 1;
   for (bool stop = false; run_.state.step < last_step_ && !stop;) {
+    if (const Data data = wait_for_data(*reader); data != Data::there) {
+      loader.reset();
+      if (data == Data::ended) return end_with_data(*reader);
+      save(/*is_last=*/true);  // a request to stop
+      break;
+    }
     if (run_.io.profiler != nullptr) run_.queue->set_meter(&run_.io.profiler->meter);
     const double start = run_.io.clock();
     std::vector<DamagedToken> damage;

@@ -64,6 +64,7 @@ struct TrainIo {
   std::function<Placement(int threads)> place = {};  // of another number of them; empty: anywhere
   Trace* trace = nullptr;            // spans of the first steps, written to trace/rank*.json; may be null
   Profiler* profiler = nullptr;      // measures all steps of this process but the first; may be null
+  int standard_input = 0;            // the descriptor of a channel whose path is "-"
   TokenizeProgress tokenizing = {};  // called while text is tokenized on first use; may be empty
   std::string cuda_plugin = "athanor_cuda.so";  // the file to load where train.device is "cuda"
   std::string nccl_module = "athanor_nccl.so";  // and with several ranks this one, too
