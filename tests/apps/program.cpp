@@ -110,7 +110,7 @@ Program::Program(const std::vector<std::string>& arguments, const ProgramOptions
     for (const int number : options.ignored_signals) std::signal(number, SIG_IGN);
     const rlimit limit{options.max_file_bytes, options.max_file_bytes};
     if (options.max_file_bytes > 0 && setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(125);
-    dup2(input, STDIN_FILENO);
+    dup2(options.input_fd >= 0 ? options.input_fd : input, STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
     if (!options.output_file.empty()) dup2(open(options.output_file.c_str(), O_WRONLY), STDOUT_FILENO);

@@ -40,6 +40,7 @@ struct Outcome {
 struct ProgramOptions {
   std::string folder = {};                    // working folder
   std::string input = {};                     // standard input
+  int input_fd = -1;                          // the same, in place of `input`
   std::vector<std::string> environment = {};  // NAME=value, beside the plain one
   bool terminal = false;                      // standard output and error are a terminal
   std::string output_file = {};               // standard output goes there

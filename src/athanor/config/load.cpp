@@ -90,7 +90,8 @@ namespace {
 void anchor_paths(Config& config) {
   if (config.folder.empty()) return;
   const auto anchor = [&](std::string& path) {
-    if (!path.empty() && path != "-") path = (std::filesystem::path(config.folder) / path).lexically_normal().string();
+    if (!path.empty() && path != "-")
+      path = (std::filesystem::path(config.folder) / path).lexically_normal().string();
   };
   for (const auto& field : config_fields())
     if (field.traits.is_path) anchor(*std::get<std::string*>(field.slot(config)));

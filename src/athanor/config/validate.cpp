@@ -22,16 +22,18 @@ void check_number(const Config& config, const std::string& key, const Traits& tr
 
 // What nobody knows of a text without end.
 void check_stream(const Config& config, const ChannelConfig& channel) {
-  const std::string key = "data.channels", which = fmt::format("channel '{}', whose text has no end yet", channel.name);
-  require(channel.epochs == 0, config, key, "{}, got epochs = {}, expected a weight or tokens", which, channel.epochs);
-  require(config.data.temperature == 0, config, "data.temperature", "got {} beside {}, expected weights", config.data.temperature,
-          which);
-  require(config.data.packing == "stream", config, "data.packing", "got \"{}\" beside {}, expected \"stream\"",
-          config.data.packing, which);
+  const std::string key = "data.channels",
+                    which = fmt::format("channel '{}', whose text has no end yet", channel.name);
+  require(channel.epochs == 0, config, key, "{}, got epochs = {}, expected a weight or tokens", which,
+          channel.epochs);
+  require(config.data.temperature == 0, config, "data.temperature", "got {} beside {}, expected weights",
+          config.data.temperature, which);
+  require(config.data.packing == "stream", config, "data.packing",
+          "got \"{}\" beside {}, expected \"stream\"", config.data.packing, which);
   require(config.phases.empty(), config, key, "{}, is in a run of {} phases, expected a run without", which,
           config.phases.size());
-  require(config.parameter_server.servers == 0, config, "parameter_server.servers", "got {} beside {}, expected 0",
-          config.parameter_server.servers, which);
+  require(config.parameter_server.servers == 0, config, "parameter_server.servers",
+          "got {} beside {}, expected 0", config.parameter_server.servers, which);
   require(!config.data.tokenizer.empty(), config, "data.tokenizer", "got none, expected one for {}", which);
 }
 

@@ -122,7 +122,8 @@ std::optional<std::string> BatchReader::ended_before(int64_t step) const {
     const Spool* spool = channels_[c].spool();
     const auto end = spool == nullptr ? std::nullopt : spool->end();
     if (!end) continue;
-    const int64_t window = spool->shape().window, whole = end->sequences / window, rest = end->sequences % window;
+    const int64_t window = spool->shape().window, whole = end->sequences / window,
+                  rest = end->sequences % window;
     const int channel = static_cast<int>(c);
     int64_t draws = whole * window;  // up to the last one that has a sequence
     for (int64_t number = window; rest > 0 && number-- > 0;)
@@ -144,9 +145,11 @@ Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t g
     if (const Spool* of_text = channel.spool()) {
       if (const auto end = of_text->end()) shapes.back().ends_after = end->sequences;
       for (const Quarantine& each : quarantines)
-        if (const auto window = spool::window_of(file_name(each.file)); window && each.channel == channel.name())
+        if (const auto window = spool::window_of(file_name(each.file));
+            window && each.channel == channel.name())
           for (const int64_t sequence : channel.of_epoch(*window)->sequences_at(each.offset))
-            phase.quarantine.push_back({.step = each.step, .channel = number, .sequence = sequence, .epoch = *window});
+            phase.quarantine.push_back(
+                {.step = each.step, .channel = number, .sequence = sequence, .epoch = *window});
       continue;
     }
     for (const Quarantine& each : quarantines)

@@ -75,16 +75,17 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
         "give the channel more text, or lower data.seq_len or data.valid_fraction");
 }
 
-Channel::Channel(ChannelOptions options, std::shared_ptr<const Spool> spool, std::shared_ptr<const TokenBytes> bytes,
-                 std::shared_ptr<const IndexedDataset> valid)
+Channel::Channel(ChannelOptions options, std::shared_ptr<const Spool> spool,
+                 std::shared_ptr<const TokenBytes> bytes, std::shared_ptr<const IndexedDataset> valid)
     : options_(std::move(options)),
       spool_(std::move(spool)),
       token_bytes_(std::move(bytes)),
       valid_(std::move(valid)),
       valid_bytes_(valid_ == nullptr ? nullptr : std::make_shared<TextBytes>(valid_, token_bytes_)) {
-  check(spool_->shape().seq_len == seq_len(), "channel '{}': got a seq_len of {}, expected {} of its spool", name(), seq_len(),
-        spool_->shape().seq_len);
-  check(!options_.best_fit, "channel '{}': a text without end is cut from the stream, expected no packing", name());
+  check(spool_->shape().seq_len == seq_len(), "channel '{}': got a seq_len of {}, expected {} of its spool",
+        name(), seq_len(), spool_->shape().seq_len);
+  check(!options_.best_fit, "channel '{}': a text without end is cut from the stream, expected no packing",
+        name());
 }
 
 std::shared_ptr<const Channel> Channel::of_epoch(int64_t epoch) const {

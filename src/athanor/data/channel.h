@@ -125,7 +125,7 @@ class Channel {
   const IndexedDataset& valid_tokens() const { return valid_ == nullptr ? *tokens_ : *valid_; }
 
   ChannelOptions options_;
-  std::shared_ptr<const Spool> spool_;                    // null: the text is all there
+  std::shared_ptr<const Spool> spool_;  // null: the text is all there
   std::shared_ptr<const TokenBytes> token_bytes_;
   std::shared_ptr<const IndexedDataset> tokens_;          // null with a spool
   std::shared_ptr<const IndexedDataset> valid_;           // null: the tail of tokens_

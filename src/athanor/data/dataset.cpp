@@ -127,16 +127,19 @@ class TokenFiles {
 // A text without end: the run's spool of it.
 std::shared_ptr<const Spool> open_spool(Env& env, const Config& config, const ChannelConfig& from,
                                         const DatasetOptions& options, const Dataset& dataset) {
-  SpoolOptions how{.folder = join_path(join_path(join_path(config.train.runs, config.train.name), "spool"), from.name),
-                   .path = from.path,
-                   .standard_input = options.standard_input,
-                   .text_key = config.data.text_key,
-                   .shape = {.window = config.data.shuffle_window, .seq_len = config.data.seq_len},
-                   .vocab_size = dataset.vocab_size,
-                   .writes = options.reads_streams};
+  SpoolOptions how{
+      .folder = join_path(join_path(join_path(config.train.runs, config.train.name), "spool"), from.name),
+      .path = from.path,
+      .standard_input = options.standard_input,
+      .text_key = config.data.text_key,
+      .shape = {.window = config.data.shuffle_window, .seq_len = config.data.seq_len},
+      .vocab_size = dataset.vocab_size,
+      .writes = options.reads_streams};
   if (from.follow && !env.is_folder(from.path))
-    throw ConfigError(fmt::format("channel '{}': got follow = true for '{}', expected a folder", from.name, from.path));
-  const InstructionFormat format = instruction_format(env, from.messages, from.prompt, from.answer, from.chat_template);
+    throw ConfigError(
+        fmt::format("channel '{}': got follow = true for '{}', expected a folder", from.name, from.path));
+  const InstructionFormat format =
+      instruction_format(env, from.messages, from.prompt, from.answer, from.chat_template);
   if (format.is_set()) how.instructions = std::make_shared<InstructionEncoder>(*dataset.tokenizer, format);
   return std::make_shared<Spool>(env, dataset.tokenizer, std::move(how));
 }
@@ -188,7 +191,8 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
                                     dataset.vocab_size, data.document_mask, best_fit};
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel, channel.valid_path);
     if (channel.is_stream()) {
-      dataset.channels.emplace_back(of_channel, open_spool(env, config, channel, options, dataset), bytes, valid);
+      dataset.channels.emplace_back(of_channel, open_spool(env, config, channel, options, dataset), bytes,
+                                    valid);
       contents.push_back(fmt::format("without end, windows of {}", data.shuffle_window));
     } else {
       const auto tokens = files.open(channel, channel.path);

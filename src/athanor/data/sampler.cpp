@@ -89,7 +89,8 @@ int64_t Sampler::drawn_before(int64_t step, int channel) const {
 int64_t Sampler::sequence_of(int channel, int64_t epoch, int64_t number) const {
   const auto c = static_cast<size_t>(channel);
   const Philox4 words = shuffles_[c].block(static_cast<uint64_t>(epoch), 0);
-  const Permutation shuffle(static_cast<uint64_t>(channels_[c].num_sequences), words[0] | uint64_t{words[1]} << 32);
+  const Permutation shuffle(static_cast<uint64_t>(channels_[c].num_sequences),
+                            words[0] | uint64_t{words[1]} << 32);
   return static_cast<int64_t>(shuffle(static_cast<uint64_t>(number)));
 }
 

@@ -74,7 +74,8 @@ class Sampler {
     std::string name;
     double weight = 1.0;
     int64_t num_sequences = 0;  // at least 1 where the weight is above 0; of a text without end: of a window
-    int64_t ends_after = -1;    // sequences in all, of a text that has ended (data/spool); -1: epochs follow epochs
+    int64_t ends_after =
+        -1;  // sequences in all, of a text that has ended (data/spool); -1: epochs follow epochs
   };
   Sampler(std::vector<ChannelShape> channels, uint64_t seed, int64_t global_batch, SamplePhase phase = {});
 

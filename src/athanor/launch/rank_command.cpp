@@ -8,8 +8,9 @@ namespace {
 
 // A pipe, a socket or a file, which a rank may read. A terminal is not the ranks': they are no group of its foreground.
 bool has_input(int fd) {
-  struct stat status{};
-  return ::fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISREG(status.st_mode));
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 &&
+         (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISREG(status.st_mode));
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ std::string drawn_text(const Channel& channel, double sequences) {
 
 std::string tokens_text(const Channel& channel) {
   if (channel.spool() == nullptr) return count(channel.num_tokens());
-  return fmt::format("as it comes, shuffled in windows of {} sequences", with_commas(channel.spool()->shape().window));
+  return fmt::format("as it comes, shuffled in windows of {} sequences",
+                     with_commas(channel.spool()->shape().window));
 }
 
 // One row per channel; shortened where there are many.
@@ -80,17 +81,17 @@ void add_data(Rows& rows, std::span<const Channel> channels, double sequences_dr
       channels.size() == 1 ? channels[0].name() : fmt::format("{} channels", channels.size());
   const bool is_stream = channels.size() == 1 && channels[0].spool() != nullptr;
   rows.emplace_back("data", is_stream ? fmt::format("{}, {}", which, tokens_text(channels[0]))
-                                      : fmt::format("{}, {} tokens, {} of them for validation", which, count(tokens),
-                                                    count(valid)));
+                                      : fmt::format("{}, {} tokens, {} of them for validation", which,
+                                                    count(tokens), count(valid)));
   if (channels.size() == 1) return;
   std::string cells;
   const size_t shown = channels.size() <= kMostShown ? channels.size() : kMostShown - 1;
   for (const Channel& channel : channels.first(shown)) {
     const double share = 100.0 * channel.weight() / weights;
-    cells += fmt::format("{}{} {:>{}} ({:.{}f} %{})", cells.empty() ? "" : std::string(1, kNextCell),
-                         pad_columns(channel.name(), name_columns), tokens_text(channel),
-                         count_columns, share, share < 10.0 ? 1 : 0,
-                         drawn_text(channel, sequences_drawn * channel.weight() / weights));
+    cells +=
+        fmt::format("{}{} {:>{}} ({:.{}f} %{})", cells.empty() ? "" : std::string(1, kNextCell),
+                    pad_columns(channel.name(), name_columns), tokens_text(channel), count_columns, share,
+                    share < 10.0 ? 1 : 0, drawn_text(channel, sequences_drawn * channel.weight() / weights));
   }
   if (shown < channels.size()) cells += fmt::format("{}and {} more", kNextCell, channels.size() - shown);
   rows.emplace_back("", cells);

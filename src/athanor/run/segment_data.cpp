@@ -26,7 +26,8 @@ Segment::Data Segment::wait_for_data(const BatchReader& reader) {
   std::optional<Doing> waiting;
   while (true) {
     const bool asked = run_.io.stop != nullptr && run_.io.stop->load() > 0;
-    std::array<double, 2> ranks = {reader.has(step) ? 0.0 : 1.0, asked ? 1.0 : 0.0};  // that wait; that are asked to stop
+    std::array<double, 2> ranks = {reader.has(step) ? 0.0 : 1.0,
+                                   asked ? 1.0 : 0.0};  // that wait; that are asked to stop
     group_.all_reduce(ranks.data(), std::ssize(ranks), Dtype::f64, "data that have come").wait();
     if (ranks[1] > 0.0) return Data::asked_to_stop;
     if (ranks[0] == 0.0) break;
@@ -38,7 +39,8 @@ Segment::Data Segment::wait_for_data(const BatchReader& reader) {
 
 Segment::End Segment::end_with_data(const BatchReader& reader) {
   const std::string channel = reader.ended_before(run_.state.step + 1).value_or("");
-  run_.recorder->message(fmt::format("the text of channel '{}' has ended: the run ends after step {}", channel, run_.state.step));
+  run_.recorder->message(fmt::format("the text of channel '{}' has ended: the run ends after step {}",
+                                     channel, run_.state.step));
   run_.phases.back().last_step = last_step_ = run_.state.step;
   StepMetrics unused;
   validate_now(config_.train.eval_tokens, &unused);

@@ -60,24 +60,29 @@ CapturedInput::CapturedInput(Env& env, std::string folder, int fd, ReadOptions h
     : env_(env), folder_(std::move(folder)), fd_(fd), how_(std::move(how)), at_(first_byte) {
   for (const std::string& name : env_.list(folder_)) {
     int64_t first = 0;
-    const std::string_view digits = std::string_view(name).substr(std::min(name.size(), std::strlen(kPrefix)));
+    const std::string_view digits =
+        std::string_view(name).substr(std::min(name.size(), std::strlen(kPrefix)));
     if (!name.starts_with(kPrefix) ||
-        std::from_chars(digits.data(), digits.data() + digits.size(), first).ptr != digits.data() + digits.size())
+        std::from_chars(digits.data(), digits.data() + digits.size(), first).ptr !=
+            digits.data() + digits.size())
       continue;
     files_.push_back(first);
   }
   std::ranges::sort(files_);
-  check(files_.empty() || files_.front() <= at_, "'{}': what came before byte {} of standard input is gone, expected it from byte {} on",
-        folder_, files_.empty() ? 0 : files_.front(), at_);
+  check(files_.empty() || files_.front() <= at_,
+        "'{}': what came before byte {} of standard input is gone, expected it from byte {} on", folder_,
+        files_.empty() ? 0 : files_.front(), at_);
   if (files_.empty()) files_.push_back(at_);
   open_newest();
   // What earlier files hold beyond the first byte of the next one stands in the next one, too.
   for (size_t i = 0; i < files_.size(); ++i) {
     const bool newest = i + 1 == files_.size();
-    const int64_t end = newest ? files_[i] + size_ : files_[i + 1], first = std::max(at_ + std::ssize(unread_), files_[i]);
+    const int64_t end = newest ? files_[i] + size_ : files_[i + 1],
+                  first = std::max(at_ + std::ssize(unread_), files_[i]);
     if (first >= end) continue;
     std::string part(static_cast<size_t>(end - first), '\0');
-    env_.open(path_of(folder_, files_[i]))->read(static_cast<uint64_t>(first - files_[i]), part.data(), part.size());
+    env_.open(path_of(folder_, files_[i]))
+        ->read(static_cast<uint64_t>(first - files_[i]), part.data(), part.size());
     unread_ += part;
   }
 }
@@ -90,7 +95,7 @@ void CapturedInput::open_newest() {
   if (file_ >= 0) ::close(file_);
   const std::string path = path_of(folder_, files_.back());
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  struct stat status{};
+  struct stat status {};
   if (file_ < 0 || ::fstat(file_, &status) != 0) throw_io_error("open", path, errno);
   size_ = status.st_size;
 }
@@ -105,7 +110,7 @@ void CapturedInput::begin_file() {
 
 int64_t CapturedInput::move_some() {
   const std::string path = path_of(folder_, files_.back());
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd_, &status) != 0) throw_io_error("read", "standard input", errno);
   std::string buffer;
   if (S_ISREG(status.st_mode)) {  // its place is that of the bytes that are captured
@@ -116,7 +121,8 @@ int64_t CapturedInput::move_some() {
     write_all(file_, size_, buffer, path);
   } else {
     loff_t offset = size_;
-    const ssize_t moved = ::splice(fd_, nullptr, file_, &offset, static_cast<size_t>(kAtOnce), SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    const ssize_t moved = ::splice(fd_, nullptr, file_, &offset, static_cast<size_t>(kAtOnce),
+                                   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return -1;
     if (moved < 0 && errno != EINVAL) throw_io_error("write", path, errno);
     if (moved == 0) return 0;
@@ -161,7 +167,8 @@ void CapturedInput::find_out(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return;
   if (text[first] == '[')
-    throw ConfigError("standard input: is a JSON array, which ends nowhere before its end; expected an object per line");
+    throw ConfigError(
+        "standard input: is a JSON array, which ends nowhere before its end; expected an object per line");
   if (const std::string foreign = foreign_format(text); !foreign.empty())
     throw ConfigError(fmt::format("standard input: is {}, expected JSON lines or text", foreign),
                       "for example: zcat FILE | athanor train ...");
@@ -191,7 +198,8 @@ SpoolSource::Got CapturedInput::read(const TakeRecord& take) {
   find_out(unread_);
   const size_t size = is_known_ ? whole_records(unread_) : 0;
   if (size == 0) {
-    check(unread_.size() <= kLongestRecord, "standard input: byte {}: a record of more than 1 GiB, expected it to end before", at_);
+    check(unread_.size() <= kLongestRecord,
+          "standard input: byte {}: a record of more than 1 GiB, expected it to end before", at_);
     return has_ended_ ? Got::end : Got::nothing_yet;
   }
   const std::string piece = unread_.substr(0, size);

@@ -33,9 +33,9 @@ class CapturedInput final : public SpoolSource {
 
  private:
   void open_newest();
-  bool capture();            // false: the input has ended
-  int64_t move_some();       // bytes that came; 0: the end; -1: none are there now
-  void begin_file();         // with what no record is made of yet
+  bool capture();       // false: the input has ended
+  int64_t move_some();  // bytes that came; 0: the end; -1: none are there now
+  void begin_file();    // with what no record is made of yet
   size_t whole_records(std::string_view text);
   void find_out(std::string_view text);
 
@@ -47,7 +47,8 @@ class CapturedInput final : public SpoolSource {
   int file_ = -1;               // the newest, open
   int64_t size_ = 0;            // bytes in it
   int64_t at_;                  // the first byte that is not read
-  std::string unread_;          // from at_ on; no more of it are lines than what was searched, the last of which begins here:
+  std::string
+      unread_;  // from at_ on; no more of it are lines than what was searched, the last of which begins here:
   size_t searched_ = 0, line_ = 0;
   bool is_json_ = false, is_known_ = false, has_ended_ = false;
 };

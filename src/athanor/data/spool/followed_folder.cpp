@@ -27,7 +27,8 @@ FollowedFolder::FollowedFolder(Env& env, const std::string& spool_folder, std::s
       how_(std::move(how)),
       next_(static_cast<size_t>(first_file)) {
   if (!env_.exists(list_)) return;
-  const auto json = nlohmann::json::parse(env_.read_text(list_, kMostListBytes), nullptr, /*allow_exceptions=*/false);
+  const auto json =
+      nlohmann::json::parse(env_.read_text(list_, kMostListBytes), nullptr, /*allow_exceptions=*/false);
   check(json.is_array(), "'{}': is no list of files", list_);
   for (const auto& one : json) {
     check(one.is_object() && one.contains("file") && one["file"].is_string() && one.contains("bytes") &&
@@ -38,7 +39,8 @@ FollowedFolder::FollowedFolder(Env& env, const std::string& spool_folder, std::s
 }
 
 bool FollowedFolder::look_for_more() {
-  const bool no_more = env_.exists(join_path(folder_, kNoMore));  // before the list: what stood there by then is in it
+  const bool no_more =
+      env_.exists(join_path(folder_, kNoMore));  // before the list: what stood there by then is in it
   std::set<std::string> known;
   for (const Taken& one : taken_) known.insert(one.file);
   const size_t before = taken_.size();
@@ -60,10 +62,12 @@ SpoolSource::Got FollowedFolder::read(const TakeRecord& take) {
   std::error_code code;
   const uint64_t bytes = std::filesystem::file_size(path, code);
   check(!code, "'{}': was taken into '{}' and is gone, expected it to stay until it was read", path, list_);
-  check(bytes == one.bytes, "'{}': has {} bytes, but had {} when it was taken; write a file under another name and rename it",
+  check(bytes == one.bytes,
+        "'{}': has {} bytes, but had {} when it was taken; write a file under another name and rename it",
         path, bytes, one.bytes);
-  read_file_documents(env_, {.path = path, .relative = one.file, .size_bytes = bytes, .may_be_left_out = true}, how_,
-                      [&](std::string_view text, const DocumentPlace& place) {
+  read_file_documents(env_,
+                      {.path = path, .relative = one.file, .size_bytes = bytes, .may_be_left_out = true},
+                      how_, [&](std::string_view text, const DocumentPlace& place) {
                         take(text, {.source = static_cast<int64_t>(next_), .record = place.record},
                              fmt::format("'{}' line {}", path, place.line));
                       });

@@ -20,7 +20,8 @@ namespace athanor::data::spool {
 
 class FollowedFolder final : public SpoolSource {
  public:
-  FollowedFolder(Env& env, const std::string& spool_folder, std::string folder, ReadOptions how, int64_t first_file);
+  FollowedFolder(Env& env, const std::string& spool_folder, std::string folder, ReadOptions how,
+                 int64_t first_file);
   Got read(const TakeRecord& take) override;  // one file
 
  private:

@@ -24,9 +24,10 @@ constexpr size_t kMostOpen = 4;
 Spool::Spool(Env& env, std::shared_ptr<const Tokenizer> tokenizer, SpoolOptions options)
     : env_(env), tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
   options_.shape.tokenizer_hash = tokenizer_hash(*tokenizer_);
-  options_.shape.source = fmt::format("{} {}", options_.path,
-                                      options_.instructions ? options_.instructions->identity() : options_.text_key);
-  open_spool_folder(env_, options_.folder, options_.shape);
+  options_.shape.source = fmt::format(
+      "{} {}", options_.path, options_.instructions ? options_.instructions->identity() : options_.text_key);
+  if (options_.writes || env_.exists(options_.folder))
+    open_spool_folder(env_, options_.folder, options_.shape);
   if (options_.writes) thread_ = std::thread([this] { write(); });
 }
 
@@ -74,7 +75,8 @@ std::shared_ptr<const IndexedDataset> Spool::window(int64_t window) const {
   auto& open = open_[window];
   if (open == nullptr) open = std::make_shared<IndexedDataset>(window_prefix(options_.folder, window));
   const auto found = open;
-  while (open_.size() > kMostOpen) open_.erase(open_.begin()->first == window ? std::next(open_.begin()) : open_.begin());
+  while (open_.size() > kMostOpen)
+    open_.erase(open_.begin()->first == window ? std::next(open_.begin()) : open_.begin());
   return found;
 }
 
@@ -94,21 +96,23 @@ std::unique_ptr<SpoolSource> Spool::open_source(int64_t first) const {
 }
 
 void Spool::write_until_end() {
-  const FileLock lock(join_path(options_.folder, "lock"), [] {}, &stop_);
+  const FileLock lock(
+      join_path(options_.folder, "lock"), [] {}, &stop_);
   WindowWriter writer(env_, options_.folder, options_.shape, options_.vocab_size,
                       [this](int64_t window) { wait_for_readers(window); });
   if (writer.has_ended()) return;
   const auto source = open_source(writer.position().source);
   while (stop_ == 0) {
     const int64_t before = writer.num_windows();
-    const auto got = source->read([&](std::string_view text, const SpoolPosition& at, const std::string& place) {
-      if (stop_ != 0) throw Interrupted("the spool is closed");
-      writer.add(options_.instructions ? options_.instructions->encode(text, place)
-                                       : MaskedIds{.ids = tokenizer_->encode_document(text),
-                                                   .loss_mask = {},
-                                                   .text_bytes = static_cast<int64_t>(text.size())},
-                 at);
-    });
+    const auto got =
+        source->read([&](std::string_view text, const SpoolPosition& at, const std::string& place) {
+          if (stop_ != 0) throw Interrupted("the spool is closed");
+          writer.add(options_.instructions ? options_.instructions->encode(text, place)
+                                           : MaskedIds{.ids = tokenizer_->encode_document(text),
+                                                       .loss_mask = {},
+                                                       .text_bytes = static_cast<int64_t>(text.size())},
+                     at);
+        });
     if (writer.num_windows() > before) source->done_until(writer.committed());
     if (got == SpoolSource::Got::end) return writer.end();
     if (got == SpoolSource::Got::records) continue;

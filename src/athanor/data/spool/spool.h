@@ -34,11 +34,12 @@ constexpr int64_t kWindowsAhead = 2;
 
 struct SpoolOptions {
   std::string folder;
-  std::string path;         // "-": standard input; else a folder
-  int standard_input = 0;   // its descriptor
+  std::string path;        // "-": standard input; else a folder
+  int standard_input = 0;  // its descriptor
   std::string text_key = "text";
-  std::shared_ptr<const InstructionEncoder> instructions = {};  // records are conversations; null: texts under text_key
-  SpoolShape shape = {};                                        // the Spool sets its tokenizer and source
+  std::shared_ptr<const InstructionEncoder> instructions =
+      {};                 // records are conversations; null: texts under text_key
+  SpoolShape shape = {};  // the Spool sets its tokenizer and source
   int64_t vocab_size = 0;
   bool writes = true;  // false: it only shows what others have written
 };

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file_lock.h"
 
 namespace athanor::data::spool {
 namespace {
@@ -21,7 +22,8 @@ std::string name_of(const std::string& folder, int64_t window) {
 
 Json read_json(Env& env, const std::string& path) {
   Json json = Json::parse(env.read_text(path, kMostBytes), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw Error(fmt::format("'{}': is no JSON object", path), "remove the folder of the spool");
+  if (!json.is_object())
+    throw Error(fmt::format("'{}': is no JSON object", path), "remove the folder of the spool");
   return json;
 }
 
@@ -63,14 +65,15 @@ void write_window(Env& env, const std::string& folder, int64_t window, const Spo
                                                      {"next_source", written.next.source},
                                                      {"next_record", written.next.record},
                                                      {"next_token", written.next.token}}
-                                                        .dump());
+                                                    .dump());
 }
 
 std::optional<SpoolEnd> read_end(Env& env, const std::string& folder) {
   const std::string path = join_path(folder, "end.json");
   if (!env.exists(path)) return std::nullopt;
   const Json json = read_json(env, path);
-  return SpoolEnd{.windows = number_in(json, "windows", path), .sequences = number_in(json, "sequences", path)};
+  return SpoolEnd{.windows = number_in(json, "windows", path),
+                  .sequences = number_in(json, "sequences", path)};
 }
 
 void write_end(Env& env, const std::string& folder, const SpoolEnd& end) {
@@ -85,8 +88,9 @@ void open_spool_folder(Env& env, const std::string& folder, const SpoolShape& sh
                   {"data.seq_len", shape.seq_len},
                   {"tokenizer", shape.tokenizer_hash},
                   {"source", shape.source}};
+  env.create_folders(folder);
+  const FileLock lock(join_path(folder, "shape.lock"), [] {});  // the ranks of a job open it at the same time
   if (!env.exists(path)) {
-    env.create_folders(folder);
     env.write_atomically(path, json.dump());
     return;
   }

@@ -5,7 +5,8 @@
 //   end.json                                          the text has ended: windows and sequences in all
 //   input-000000000000                                what was read from standard input (captured_input.h)
 //   files.json                                        the files of a folder in the order in which they were taken (followed_folder.h)
-//   lock                                              held by the process that writes here (spooler.h)
+//   spool.json                                        what windows are made of; shape.lock is held while it is opened
+//   lock                                              held by the process that writes here (spool.h)
 //
 // The text is one long stream of tokens, as token files of documents are. Window w holds the sequences [w W, (w + 1) W), that is
 // the tokens [w W T, (w + 1) W T]: W = data.shuffle_window sequences of T = data.seq_len tokens, and one more, which the next
@@ -45,14 +46,16 @@ struct SpoolEnd {
 // What windows are made of; a spool of another shape is refused.
 struct SpoolShape {
   int64_t window = 1024, seq_len = 256;
-  std::string tokenizer_hash = {}, source = {};  // of the tokenizer; "-" or the folder, and how its records are read
+  std::string tokenizer_hash = {},
+              source = {};  // of the tokenizer; "-" or the folder, and how its records are read
   int64_t tokens() const { return window * seq_len; }
   bool operator==(const SpoolShape&) const = default;
 };
 
 std::string window_prefix(const std::string& folder, int64_t window);
 std::optional<int64_t> window_of(const std::string& file_name);  // "window-000003.bin" is of window 3
-std::optional<SpoolWindow> read_window(Env& env, const std::string& folder, int64_t window);  // none: not whole
+std::optional<SpoolWindow> read_window(Env& env, const std::string& folder,
+                                       int64_t window);  // none: not whole
 void write_window(Env& env, const std::string& folder, int64_t window, const SpoolWindow& written);
 std::optional<SpoolEnd> read_end(Env& env, const std::string& folder);
 void write_end(Env& env, const std::string& folder, const SpoolEnd& end);

@@ -1,7 +1,5 @@
 // A text that has no end yet, read record by record.
 //
-//   while (!stop) switch (source.read([&](std::string_view text, SpoolPosition at, const std::string& place) { ... })) { ... }
-//
 // Kinds: captured_input.h (standard input), followed_folder.h. Thread rule: one thread. Errors: those of documents/ for records
 // that are no text, IoError for a disk.
 #pragma once
@@ -15,7 +13,8 @@
 
 namespace athanor::data::spool {
 
-using TakeRecord = std::function<void(std::string_view text, const SpoolPosition& at, const std::string& place)>;
+using TakeRecord =
+    std::function<void(std::string_view text, const SpoolPosition& at, const std::string& place)>;
 
 class SpoolSource {
  public:

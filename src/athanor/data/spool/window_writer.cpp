@@ -32,7 +32,9 @@ void WindowWriter::begin_window() {
 void WindowWriter::put(const MaskedIds& document, int64_t first, int64_t last) {
   const auto size = std::ssize(document.ids);
   const auto of = [&](const auto& all) {
-    return all.empty() ? std::span(all) : std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
+    return all.empty()
+               ? std::span(all)
+               : std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
   };
   const int64_t bytes = document.text_bytes * last / size - document.text_bytes * first / size;
   writer_->add_document(of(document.ids), bytes, of(document.loss_mask));
@@ -45,7 +47,8 @@ void WindowWriter::add(const MaskedIds& document, SpoolPosition at) {
   if (place(at) < place(position_)) return;
   const auto size = std::ssize(document.ids);
   int64_t token = place(at) == place(position_) ? position_.token : 0;
-  check(token <= size, "'{}': record {} of {} has {} tokens, but had more before", folder_, at.record, at.source, size);
+  check(token <= size, "'{}': record {} of {} has {} tokens, but had more before", folder_, at.record,
+        at.source, size);
   while (token < size) {
     if (writer_ == nullptr) begin_window();
     const int64_t last = std::min(size, token + room());
@@ -70,8 +73,9 @@ void WindowWriter::end() {
   const int64_t whole = num_windows_;
   const int64_t rest = writer_ == nullptr ? 0 : std::max<int64_t>(tokens_ - 1, 0) / shape_.seq_len;
   if (whole == 0 && rest == 0)
-    throw Error(fmt::format("'{}': the text has ended after {} tokens, expected at least {} (data.seq_len + 1)", folder_,
-                            writer_ == nullptr ? 0 : tokens_, shape_.seq_len + 1));
+    throw Error(
+        fmt::format("'{}': the text has ended after {} tokens, expected at least {} (data.seq_len + 1)",
+                    folder_, writer_ == nullptr ? 0 : tokens_, shape_.seq_len + 1));
   if (rest > 0) finish_window(rest);
   writer_.reset();
   write_end(env_, folder_, {.windows = num_windows_, .sequences = whole * shape_.window + rest});

@@ -24,12 +24,13 @@ namespace athanor::data::spool {
 class WindowWriter {
  public:
   // `next_window` is asked before a window is begun, and returns when it may be: readers are not that far behind any more.
-  WindowWriter(Env& env, std::string folder, const SpoolShape& shape, int64_t vocab_size,
-               std::function<void(int64_t window)> next_window = [](int64_t) {});
+  WindowWriter(
+      Env& env, std::string folder, const SpoolShape& shape, int64_t vocab_size,
+      std::function<void(int64_t window)> next_window = [](int64_t) {});
 
   const SpoolPosition& position() const { return position_; }    // of the next token
   const SpoolPosition& committed() const { return committed_; }  // of the first that is in no whole window
-  int64_t num_windows() const { return num_windows_; }  // whole ones
+  int64_t num_windows() const { return num_windows_; }           // whole ones
   bool has_ended() const { return has_ended_; }
 
   void add(const MaskedIds& document, SpoolPosition at);
