@@ -24,6 +24,7 @@
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
 #include "command.h"
+#include "dataset_preview.h"
 #include "ledger.h"
 #include "read_remarks.h"
 
@@ -247,6 +248,7 @@ void add_dataset(CLI::App& app) {
       "\n"
       "Exit code 1 where something is wrong; the error names it.");
 
+  add_preview(dataset);
   add_ledger(dataset);
 }
 

@@ -125,6 +125,44 @@ TEST_F(DatasetCommand, TheLedgerOfARunShowsWhatItSkipped) {
   expect_refused(place.run({"dataset", "verify", "--ledger", "runs/s"}), 1, {"not those of the checkpoint"});
 }
 
+// Two conversations of which only the answers count, each a part of a packed sequence; the second one's answer is cut nowhere.
+TEST_F(DatasetCommand, PreviewShowsWhatCounts) {
+  place.write("chat.jsonl", R"({"q": "ab", "a": "ba"}
+{"q": "ac", "a": "ab"}
+)");
+  std::string toml = place.read("run.toml");
+  const size_t first = toml.find("channels"), last = toml.find('\n', first);
+  toml.replace(first, last - first,
+               R"(channels = [ {name = "qa", path = "chat.jsonl", prompt = "q", answer = "a"} ]
+packing = "best-fit"
+document_mask = true)");
+  toml.replace(toml.find("valid_fraction = 0.1"), 20, "valid_fraction = 0.0");
+  toml.replace(toml.find("eval_every = 4"), 14, "eval_every = 0");
+  place.write("chat.toml", toml);
+  const Json shown = json_of({"preview", "chat.toml", "--samples", "1"});
+  ASSERT_EQ(shown.size(), 1u);
+  ASSERT_EQ(shown[0]["parts"].size(), 2u);
+  int targets = 0;
+  for (const Json& part : shown[0]["parts"]) {
+    std::string counted, context;
+    for (const Json& token : part)
+      (token["counts"].get<bool>() ? counted : context) += token["text"].get<std::string>();
+    EXPECT_THAT(context, ::testing::AnyOf("ab\n", "ac\n"));
+    EXPECT_THAT(counted, ::testing::AnyOf(HasSubstr("ba"), HasSubstr("ab")));
+    targets += static_cast<int>(
+        std::count_if(part.begin(), part.end(), [](const Json& t) { return t["counts"].get<bool>(); }));
+  }
+  EXPECT_EQ(shown[0]["targets"], targets);
+  EXPECT_EQ(shown[0]["tokens"].get<int>() + shown[0]["padding"].get<int>(), 32);
+  const std::string text = place.output_of({"dataset", "preview", "chat.toml", "--samples", "1"});
+  EXPECT_THAT(text, HasSubstr("channel 'qa'"));
+  EXPECT_THAT(text, HasSubstr("[[a|b|\\n]]"));
+  EXPECT_THAT(text, HasSubstr("2 parts"));
+  expect_refused(place.run({"dataset", "preview", "chat.toml", "--channel", "x"}), 2, {"--channel: got 'x'"});
+  expect_refused(place.run({"dataset", "preview", "chat.toml", "--step", "13"}), 2,
+                 {"--step: got 13, expected 1 to 12"});
+}
+
 TEST_F(DatasetCommand, Refusals) {
   const std::vector<std::string> build = {"dataset", "build", "--tokenizer", "tokenizer.json", "--output"};
   const auto run = [&](const std::string& output, const std::string& text) {

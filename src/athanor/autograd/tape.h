@@ -12,7 +12,6 @@
 // backward has run. Errors: Error for a root that was not recorded. Thread rule: a Tape is used by one thread.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -20,42 +19,19 @@
 
 #include "athanor/autograd/activation_store.h"
 #include "athanor/autograd/param.h"
+#include "athanor/autograd/pass_context.h"
 #include "athanor/autograd/selective_recompute.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor::autograd {
 
 class Tape;
-struct SequencePart;
 
 // A value of the computation. `node` is -1 where no gradient flows (a constant, or a tape that does not record).
 struct Var {
   Tensor value;
   Tape* tape = nullptr;
   int node = -1;
-};
-
-// What operations need to know about the pass that they are in.
-struct PassContext {
-  uint64_t seed = 0;
-  uint64_t step = 0;
-  int64_t micro_batch = 0;     // number among this rank's micro-batches of the step (Weight::grad_ready)
-  int64_t first_sequence = 0;  // index in the step's global batch of the first sequence in this pass (law 2)
-  int64_t num_sequences = 0, seq_len = 0;  // of this pass; used where ranks partition its tokens
-  const SequencePart* part = nullptr;      // context parallelism (sequence_part.h); null: full sequences
-  // Document mask, [num_sequences, full length] i32: the position at which each token's document begins; attention to
-  // earlier positions is masked. Undefined: every sequence is one document.
-  Tensor document_starts = {};
-  bool record = false;                     // record for backward()
-  bool dropout = false;                    // training: apply dropout and the capacity of experts
-  float loss_scale = 1.0f;                 // factor on the loss and so on all gradients (f16)
-  ActivationStore* activations = nullptr;  // activation offload; null: activations stay in memory
-  // Called between operations, forward and backward; throws where the rest of the pass would be in vain. Null: nothing.
-  const std::function<void()>* between_operations = nullptr;
-
-  void look_up() const {
-    if (between_operations != nullptr) (*between_operations)();
-  }
 };
 
 class Node {
