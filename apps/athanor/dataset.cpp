@@ -40,6 +40,7 @@ struct BuildCommand {
   std::string tokenizer, output, text_key = "text";
   std::string messages, prompt, answer, chat_template;
   std::vector<std::string> paths;
+  double fim_rate = 0.0, fim_spm_rate = 0.5;
   int threads = num_usable_cpus();
   bool text_key_given = false;
   bool json = false;
@@ -76,6 +77,11 @@ TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& pref
   std::optional<InstructionEncoder> instructions;
   if (!messages.empty() || !prompt.empty() || !answer.empty() || !chat_template.empty())
     instructions.emplace(with, instruction_format(system_env(), messages, prompt, answer, chat_template));
+  std::optional<FillInTheMiddle> fim;
+  if (fim_rate > 0 && instructions)
+    throw ConfigError("--fim-rate: is for texts, but there are keys of conversations",
+                      "remove one of the two");
+  if (fim_rate > 0) fim.emplace(with, FillInTheMiddleOptions{fim_rate, fim_spm_rate});
   const StopWatcher watcher({.on_again = [](int signal) { std::_Exit(128 + signal); }});
   try {
     return build_token_file(system_env(), with, paths, prefix,
@@ -84,7 +90,8 @@ TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& pref
                              .text_key_given = text_key_given,
                              .progress = show_tokenizing(line, /*say_done=*/false),
                              .stop = &watcher.requested(),
-                             .instructions = instructions ? &*instructions : nullptr});
+                             .instructions = instructions ? &*instructions : nullptr,
+                             .fim = fim ? &*fim : nullptr});
   } catch (const Interrupted&) {
     line.clear();
     std::fprintf(stderr, "athanor: interrupted: %s is as it was\n", printable(prefix).c_str());
@@ -207,6 +214,14 @@ void add_dataset(CLI::App& app) {
   build_app->add_option("--answer", build->answer, "key of the answer to it, which alone is learned");
   build_app->add_option("--template", build->chat_template, "chat template (default: the tokenizer's)")
       ->type_name("FILE");
+  build_app
+      ->add_option("--fim-rate", build->fim_rate,
+                   "share of documents whose middle moves to their end (fill-in-the-middle)")
+      ->check(CLI::Range(0.0, 1.0));
+  build_app
+      ->add_option("--fim-spm-rate", build->fim_spm_rate, "share of those with the suffix before the prefix")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   build_app->add_option("--threads", build->threads, "threads that encode")
       ->capture_default_str()
       ->check(CLI::Range(1, max_threads()));

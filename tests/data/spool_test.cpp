@@ -263,7 +263,7 @@ TEST_F(SpoolTest, AFileAsStandardInputIsReadFromWhereTheLastReaderStopped) {
 
 TEST_F(SpoolTest, StandardInputThatHasNoRecordsIsRefused) {
   const std::vector<std::pair<std::string, std::string>> refused = {
-      {gzip("{\"text\": \"one\"}\n"), "zcat"},
+      {gzip("{\"text\": \"one\"}\n"), "is compressed with gzip, expected JSON lines or text"},
       {"[{\"text\": \"one\"}]\n", "is a JSON array"},
       {"%PDF-1.7 \n", "is a PDF document"}};
   int number = 0;

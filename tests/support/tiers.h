@@ -7,7 +7,7 @@
 // folders a sanitized build tests at all stands in tests/CMakeLists.txt.
 //
 // A walk that would take hours is taken in part, by a fixed seed. ATHANOR_TEST_WHOLE=1 takes the whole, and =N each Nth part
-// of it:
+// of it; =first takes all of those cases that have every value of each axis, and leaves those out that have every pair:
 //
 //   ATHANOR_TEST_WHOLE=1 build/release/tests/train_tests --gtest_filter='*SampledAllOrNothing*'
 //
@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -42,6 +43,12 @@ inline constexpr bool any_sanitizer = address_sanitizer || thread_sanitizer;
 inline int64_t whole_walks() {
   const char* each = std::getenv("ATHANOR_TEST_WHOLE");
   return each == nullptr ? 0 : std::max<int64_t>(1, std::atoll(each));
+}
+
+// The whole walk of the cases that have every value, none of the others.
+inline bool walks_first_alone() {
+  const char* each = std::getenv("ATHANOR_TEST_WHOLE");
+  return each != nullptr && std::string_view(each) == "first";
 }
 
 // WHICH: one of the three above.

@@ -25,6 +25,8 @@ struct ChannelConfig {
   // Conversations instead of texts, with a loss on the answers alone: the key of a list of messages, or those of a prompt
   // and its answer. The template is a file of Jinja; empty: the tokenizer's own.
   std::string messages = {}, prompt = {}, answer = {}, chat_template = {};
+  // Share of documents whose middle moves to their end (data/fill_in_the_middle.h), and of those with the suffix first.
+  double fim_rate = 0.0, fim_spm_rate = 0.5;
   bool follow = false;  // path is a folder that grows, read as its files come (data/spool)
   // Its text has no end that is known: it is spooled, and read once.
   bool is_stream() const { return follow || path == "-"; }

@@ -64,6 +64,13 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
        of<&ChannelConfig::tokens>, at_least(0)},
       {"data.channels", "valid_path", "validation text, like path; empty: the last part of path",
        "Give it where a corpus has a validation split of its own.", of<&ChannelConfig::valid_path>, path()},
+      {"data.channels", "fim_rate", "share of documents whose middle moves to their end (fill-in-the-middle)",
+       "0.5 to 0.9 for code that an editor completes. The tokenizer must have tokens for it, such as "
+       "<fim_prefix>. The text is tokenized anew.",
+       of<&ChannelConfig::fim_rate>, at_least(0)},
+      {"data.channels", "fim_spm_rate", "share of those that have the suffix before the prefix",
+       "Leave it unless the model is asked in one order only.", of<&ChannelConfig::fim_spm_rate>,
+       at_least(0)},
       {"data.channels", "follow", "whether path is a folder that grows: files are read once, as they come",
        "Give a file its name when it is whole (rename it from a name that ends in .tmp or .part). A file "
        "_SUCCESS says that no more will come: then the run ends. Takes the bytes of the tokens in the run's "

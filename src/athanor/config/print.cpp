@@ -51,6 +51,9 @@ std::string rare_keys(const ChannelConfig& channel) {
   std::string keys;
   for (const auto& [key, value] : optional_keys(channel))
     if (!value->empty()) keys += fmt::format(", {} = {}", key, toml_string(*value));
+  if (channel.fim_rate > 0)
+    keys += fmt::format(", fim_rate = {}, fim_spm_rate = {}", toml_float(channel.fim_rate),
+                        toml_float(channel.fim_spm_rate));
   if (channel.follow) keys += ", follow = true";
   return keys;
 }
@@ -109,6 +112,10 @@ struct AsJson {
       if (c.tokens > 0) list.back()["tokens"] = c.tokens;
       for (const auto& [key, value] : optional_keys(c))
         if (!value->empty()) list.back()[key] = *value;
+      if (c.fim_rate > 0) {
+        list.back()["fim_rate"] = c.fim_rate;
+        list.back()["fim_spm_rate"] = c.fim_spm_rate;
+      }
       if (c.follow) list.back()["follow"] = true;
     }
     return list;

@@ -24,6 +24,8 @@ void check_number(const Config& config, const std::string& key, const Traits& tr
 void check_stream(const Config& config, const ChannelConfig& channel) {
   const std::string key = "data.channels",
                     which = fmt::format("channel '{}', whose text has no end yet", channel.name);
+  require(channel.fim_rate == 0, config, key, "{}, got fim_rate = {}, expected none", which,
+          channel.fim_rate);
   require(channel.epochs == 0, config, key, "{}, got epochs = {}, expected a weight or tokens", which,
           channel.epochs);
   require(config.data.temperature == 0, config, "data.temperature", "got {} beside {}, expected weights",
@@ -55,6 +57,11 @@ void check_channels(const Config& config) {
     require(!channel.path.empty(), config, key, "channel '{}' has an empty path, expected a file or folder",
             name);
     if (channel.is_stream()) check_stream(config, channel);
+    require(channel.fim_rate <= 1 && channel.fim_spm_rate <= 1, config, key,
+            "channel '{}' has fim_rate = {}, fim_spm_rate = {}, expected at most 1", name, channel.fim_rate,
+            channel.fim_spm_rate);
+    require(channel.fim_rate == 0 || (channel.messages.empty() && channel.prompt.empty()), config, key,
+            "channel '{}' has fim_rate = {} beside conversations, expected texts", name, channel.fim_rate);
     for (const auto& field : channel_fields()) {
       ChannelConfig copy = channel;
       const Slot slot = field.slot(copy);

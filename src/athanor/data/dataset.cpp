@@ -50,6 +50,10 @@ std::string token_file_of(Env& env, const Config& config, const ChannelConfig& f
                       "token file",
                       channel, path),
           "remove them: a token file has its own loss mask");
+    if (from.fim_rate > 0)
+      throw ConfigError(
+          fmt::format("channel '{}': fim_rate is for text, but '{}' is a token file", channel, path),
+          "athanor dataset build --fim-rate makes such token files");
     std::string prefix = token_file_prefix(path);
     const auto info = read_token_file_info(env, prefix);
     if (info && tokenizer != nullptr && info->tokenizer_hash != tokenizer_hash(*tokenizer))
@@ -74,12 +78,15 @@ std::string token_file_of(Env& env, const Config& config, const ChannelConfig& f
     if (is_instructions)
       instructions.emplace(
           *tokenizer, instruction_format(env, from.messages, from.prompt, from.answer, from.chat_template));
+    std::optional<FillInTheMiddle> fim;
+    if (from.fim_rate > 0) fim.emplace(*tokenizer, FillInTheMiddleOptions{from.fim_rate, from.fim_spm_rate});
     return cached_token_file(env, *tokenizer, path, cache,
                              {.text_key = config.data.text_key,
                               .threads = options.threads,
                               .progress = options.progress,
                               .stop = options.stop,
-                              .instructions = instructions ? &*instructions : nullptr});
+                              .instructions = instructions ? &*instructions : nullptr,
+                              .fim = fim ? &*fim : nullptr});
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("channel '{}': {}", channel, error.what()), error.hint());
   } catch (const Error& error) {

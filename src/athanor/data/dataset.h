@@ -34,8 +34,8 @@ struct DatasetOptions {
   int64_t vocab_size = 0;  // of the model; 0: config.model.vocab_size, else the tokenizer's
   int64_t steps = 0;       // of the phase, which epochs and tokens of channels are of; 0: config.train.steps
   std::shared_ptr<const Tokenizer> tokenizer = {};  // used instead of config.data.tokenizer: a checkpoint's
-  TokenizeProgress progress = {};              // may be empty
-  const std::atomic<int>* stop = nullptr;      // nonzero: tokenizing stops with Interrupted
+  TokenizeProgress progress = {};                   // may be empty
+  const std::atomic<int>* stop = nullptr;           // nonzero: tokenizing stops with Interrupted
   // Whether texts without end are read (data/spool); false: only what a run has made of them.
   bool reads_streams = false;
   int standard_input = 0;  // the descriptor of channels whose path is "-"

@@ -52,7 +52,8 @@ class Encoder {
       if (options_.instructions)
         documents[at] = options_.instructions->encode(texts_[at], places_[at]);
       else
-        documents[at] = {.ids = tokenizer_.encode_document(texts_[at]),
+        documents[at] = {.ids = options_.fim != nullptr ? options_.fim->encode_document(texts_[at])
+                                                        : tokenizer_.encode_document(texts_[at]),
                          .loss_mask = {},
                          .text_bytes = static_cast<int64_t>(texts_[at].size())};
     });
@@ -176,6 +177,7 @@ std::string cached_token_file(Env& env, const Tokenizer& tokenizer, const std::s
   Hash128 hash;
   hash.update("token file 3\n" + tokenizer_hash(tokenizer) + "\n" +
               (options.instructions ? options.instructions->identity() : options.text_key) + "\n" +
+              (options.fim != nullptr ? options.fim->identity() + "\n" : "") +
               content_key(env, files, cache_folder));
   const std::string stem = std::filesystem::path(path).lexically_normal().filename().string();
   const std::string name = (stem.empty() ? "text" : stem.substr(0, 64)) + "-" + hash.hex();

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/data/fill_in_the_middle.h"
 #include "athanor/documents/document_reader.h"
 #include "athanor/text/tokenizer.h"
 
@@ -53,6 +54,7 @@ struct TokenizeOptions {
   // Documents are conversations with a loss on the answers alone (instructions/instruction_encoder.h), and the files must
   // be JSON. Null: documents are texts under text_key.
   const instructions::InstructionEncoder* instructions = nullptr;
+  const FillInTheMiddle* fim = nullptr;  // how texts become ids; null: as they stand
 };
 
 struct TokenFileInfo {

@@ -169,9 +169,13 @@ void CapturedInput::find_out(std::string_view text) {
   if (text[first] == '[')
     throw ConfigError(
         "standard input: is a JSON array, which ends nowhere before its end; expected an object per line");
+  if (const auto compression = recognize_compression(text); compression != SourceCompression::none)
+    throw ConfigError(
+        fmt::format("standard input: is compressed with {}, expected JSON lines or text",
+                    compression_name(compression)),
+        "decompress it before the pipe: zcat, zstdcat, xzcat or bzcat FILE | athanor train ...");
   if (const std::string foreign = foreign_format(text); !foreign.empty())
-    throw ConfigError(fmt::format("standard input: is {}, expected JSON lines or text", foreign),
-                      "for example: zcat FILE | athanor train ...");
+    throw ConfigError(fmt::format("standard input: is {}, expected JSON lines or text", foreign));
   is_json_ = text[first] == '{';
   is_known_ = true;
   env_.write_atomically(path, is_json_ ? "jsonl" : "text");
