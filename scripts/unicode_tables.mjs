@@ -6,7 +6,7 @@
 // Normal forms and combining classes are asked of this node, whose Unicode is 16.0 or newer: what a character decomposes
 // to never changes once it is assigned. Node 20 and newer will do.
 import { createRequire } from 'node:module';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
 if (Number(process.versions.unicode.split('.')[0]) < 16) throw new Error('this node knows an older Unicode than 16.0');
@@ -33,6 +33,14 @@ for (const [i, name] of categories.entries()) {
 }
 for (const c of await load('16.0.0', 'Binary_Property/Alphabetic')) alphabetic[c] = 1;
 for (const c of await load('16.0.0', 'Script/Han')) han[c] = 1;
+
+// The scripts are those of Unicode 9.0, as in Hugging Face's UnicodeScripts: later characters have none. The first names
+// are those of enum class Script in scripts.h; the others follow in the order of the alphabet.
+const named = ['Common', 'Han', 'Hiragana', 'Katakana', 'Thai', 'Lao', 'Khmer', 'Myanmar', 'Tibetan'];
+const script = new Uint8Array(kEnd);
+const allScripts = readdirSync(resolve(process.argv[2], 'node_modules/@unicode/unicode-9.0.0/Script')).sort();
+for (const [i, name] of [...named, ...allScripts.filter((s) => s !== 'Unknown' && !named.includes(s))].entries())
+  for (const c of await load('9.0.0', `Script/${name}`)) script[c] = i + 1;
 
 const breaks = ['Other', 'Control', 'Extend', 'SpacingMark', 'Prepend', 'L', 'V', 'T', 'LV', 'LVT', 'Regional_Indicator',
   'ZWJ', 'Extended_Pictographic'];
@@ -131,6 +139,9 @@ write('classes_table',
     (c) => ccc[c] + 256 * mark9[c]),
   stretches('kClusters', '// First character of a stretch | its class in clusters << 21; 16 more for pictographs.',
     (c) => cluster[c]));
+write('scripts_table', stretches('kScripts',
+  '// First character of a stretch | its script in Unicode 9.0 << 21, 0 for none; numbered as scripts.h says.',
+  (c) => script[c]));
 
 // Decompositions: runs of characters whose first target moves along with them are one entry.
 const isHangul = (c) => c >= 0xAC00 && c <= 0xD7A3;

@@ -23,6 +23,7 @@ TEST(Commands, EveryOneAnswersHelp) {
       {"tokenizer", "encode"},
       {"tokenizer", "decode"},
       {"tokenizer", "inspect"},
+      {"tokenizer", "compare"},
       {"tokenizer", "import"},
       {"dataset"},
       {"dataset", "build"},
@@ -102,6 +103,53 @@ TEST_F(TokenizerCommand, TrainsEncodesAndDecodesToTheSameBytes) {
     }
     for (const Json& id : array) EXPECT_LT(id.get<int64_t>(), facts["vocab_size"].get<int64_t>());
   }
+}
+
+TEST_F(TokenizerCommand, ComparesTokenizers) {
+  place.write("en.txt", "aa b\n");
+  place.write("zh.jsonl", "{\"text\": \"天地\"}\n{\"text\": \"aa 天\"}\n");
+  place.write("learned.txt", "aa aa aa b\n");
+  place.output_of({"tokenizer", "train", "--type", "char", "--output", "char/tokenizer.json", "learned.txt"});
+  place.output_of({"tokenizer", "train", "--vocab-size", "258", "--output", "byte.json", "learned.txt"});
+  const Json all = Json::parse(place.output_of(
+      {"tokenizer", "compare", "char", "byte.json", "en.txt", "zh.jsonl", "--plot", "out/c.svg", "--json"}));
+  ASSERT_EQ(all["tokenizers"].size(), 2);
+  const Json &chars = all["tokenizers"][0], &bytes = all["tokenizers"][1];
+  EXPECT_EQ(chars["name"], "char");
+  EXPECT_EQ(chars["channels"]["en.txt"]["tokens"], 5);
+  EXPECT_EQ(chars["channels"]["en.txt"]["words"], 2);
+  EXPECT_DOUBLE_EQ(chars["channels"]["en.txt"]["fertility"].get<double>(), 2.5);
+  EXPECT_EQ(chars["channels"]["zh.jsonl"]["words"], 4) << "an ideograph is a word";
+  EXPECT_EQ(chars["channels"]["zh.jsonl"]["tokens"], 6);
+  EXPECT_EQ(chars["channels"]["zh.jsonl"]["unknown"], 3);
+  EXPECT_EQ(chars["all"]["bytes"], 5 + 12);
+  EXPECT_EQ(chars["pieces"], 6) << "a b space line end, <unk>, end of text";
+  EXPECT_EQ(chars["unused_pieces"], 1);
+  EXPECT_EQ(bytes["channels"]["en.txt"]["tokens"], 4) << "aa is one";
+  EXPECT_EQ(bytes["channels"]["zh.jsonl"]["tokens"], 6 + 1 + 1 + 3);
+  EXPECT_EQ(bytes["all"]["unknown"], 0);
+  EXPECT_EQ(bytes["pieces"], 258);
+  EXPECT_EQ(bytes["unused_pieces"], 258 - 4 - 5) << "aa, b, space, line end, E5 A4 A9 9C B0";
+  const std::string svg = place.read("out/c.svg");
+  EXPECT_THAT(svg, HasSubstr("prefers-color-scheme:dark"));
+  EXPECT_THAT(svg, HasSubstr(">zh.jsonl</text>"));
+  const std::string table =
+      place.output_of({"tokenizer", "compare", "char", "byte.json", "--text", "en.txt", "--threads", "3"});
+  EXPECT_THAT(table, HasSubstr("\nbytes per token\n  channel   bytes   char   byte.json\n"
+                               "  en.txt        5   1.00        1.25\n"));
+}
+
+TEST_F(TokenizerCommand, CompareSaysWhatIsMissing) {
+  place.output_of({"tokenizer", "train", "--type", "char", "--output", "char/tokenizer.json", "text"});
+  const auto error = [&](std::vector<std::string> paths) {
+    paths.insert(paths.begin(), {"tokenizer", "compare"});
+    const Outcome outcome = place.run(paths);
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"char", "text"}), HasSubstr("got 1 tokenizer (char), expected at least 2"));
+  EXPECT_THAT(error({"char", "char/tokenizer.json"}), HasSubstr("tokenizer compare: got no text"));
+  EXPECT_EQ(place.run({"tokenizer", "compare", "char", "char", "nowhere"}).exit_code, 1);
 }
 
 TEST_F(TokenizerCommand, ByteLevelKnowsEveryText) {

@@ -184,5 +184,18 @@ TEST(Components, FixedLength) {
             "t: pre_tokenizer.length: got 0, expected at least 1");
 }
 
+TEST(Components, UnicodeScripts) {
+  const auto scripts = [](std::string_view text) { return split({{"type", "UnicodeScripts"}}, text); };
+  // The library's own examples: kana and ideographs are one, a space goes with what is before it.
+  EXPECT_EQ(scripts("どこで生れ。Yes"), (Words{"どこで生れ", "。", "Yes"}));
+  EXPECT_EQ(scripts("Apples are りんご 林檎"), (Words{"Apples are ", "りんご 林檎"}));
+  EXPECT_EQ(scripts("ラーメン1ー"), (Words{"ラーメン", "1", "ー"}));
+  EXPECT_EQ(scripts("  a  "), (Words{"a  "})) << "spaces before the first script are left out";
+  EXPECT_EQ(scripts("   "), Words{});
+  EXPECT_EQ(scripts("e\u0301a\n"), (Words{"e", "\u0301", "a", "\n"})) << "inherited is a script of its own";
+  EXPECT_EQ(scripts("a\U0001FAE0b中"), (Words{"a\U0001FAE0b", "中"})) << "not assigned in Unicode 9.0";
+  EXPECT_EQ(scripts("a\xFF 1"), (Words{"a", "\xFF 1"})) << "a byte that is not UTF-8 counts as U+FFFD";
+}
+
 }  // namespace
 }  // namespace athanor::tests::components_test

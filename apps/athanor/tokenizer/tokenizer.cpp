@@ -1,4 +1,4 @@
-// athanor tokenizer train | encode | decode | inspect | import (render: tokenizer_render.cpp)
+// athanor tokenizer train | encode | decode | inspect (compare, import, render: files of their own)
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +10,7 @@
 
 #include "apps/athanor/command.h"
 #include "apps/athanor/read_remarks.h"
+#include "apps/athanor/tokenizer/tokenizer_compare.h"
 #include "apps/athanor/tokenizer/tokenizer_import.h"
 #include "apps/athanor/tokenizer/tokenizer_render.h"
 #include "apps/command_line/print.h"
@@ -314,7 +315,8 @@ void add_train_command(CLI::App& app) {
 }  // namespace
 
 void add_tokenizer(CLI::App& app) {
-  CLI::App& tokenizer = *app.add_subcommand("tokenizer", "Train, run, inspect and import tokenizers");
+  CLI::App& tokenizer =
+      *app.add_subcommand("tokenizer", "Train, run, inspect, compare and import tokenizers");
   tokenizer.require_subcommand(1);
   add_train_command(tokenizer);
 
@@ -361,6 +363,7 @@ void add_tokenizer(CLI::App& app) {
   inspect_app.add_flag("--json", inspect->json, kJsonHelp);
   inspect_app.footer("Example:\n  athanor tokenizer inspect runs/quickstart/checkpoints/step_00000400");
 
+  add_tokenizer_compare(tokenizer);
   add_tokenizer_import(tokenizer);
   add_tokenizer_render(tokenizer);
 }

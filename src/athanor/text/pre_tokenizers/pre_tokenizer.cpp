@@ -83,11 +83,13 @@ std::unique_ptr<PreTokenizer> parse_pre_tokenizer(const JsonNode& node) {
   if (type == "Split") return parse_split(node);
   if (type == "Metaspace") return parse_metaspace_pre_tokenizer(node);
   if (type == "FixedLength") return parse_fixed_length(node);
+  if (type == "UnicodeScripts") return make_unicode_scripts();
   if (auto split = parse_class_split(node)) return split;
   if (type != "Sequence")
-    node.at("type").fail("got '" + type +
-                         "', expected ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, "
-                         "WhitespaceSplit, CharDelimiterSplit, BertPreTokenizer, FixedLength or Sequence");
+    node.at("type").fail(
+        "got '" + type +
+        "', expected ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, "
+        "WhitespaceSplit, CharDelimiterSplit, BertPreTokenizer, FixedLength, UnicodeScripts or Sequence");
   std::vector<std::unique_ptr<PreTokenizer>> steps;
   for (const JsonNode& step : node.at("pretokenizers").items()) steps.push_back(parse_pre_tokenizer(step));
   return std::make_unique<SequencePreTokenizer>(std::move(steps));

@@ -35,6 +35,7 @@ std::unique_ptr<PreTokenizer> parse_split(const JsonNode& node);
 std::unique_ptr<PreTokenizer> parse_byte_level_pre_tokenizer(const JsonNode& node);
 std::unique_ptr<PreTokenizer> parse_metaspace_pre_tokenizer(const JsonNode& node);
 std::unique_ptr<PreTokenizer> parse_fixed_length(const JsonNode& node);
+std::unique_ptr<PreTokenizer> make_unicode_scripts();
 // Digits, Punctuation, Whitespace, WhitespaceSplit, CharDelimiterSplit, BertPreTokenizer; nullptr for another
 // type.
 std::unique_ptr<PreTokenizer> parse_class_split(const JsonNode& node);
