@@ -67,13 +67,14 @@ std::vector<std::string> remarks(const ReadReport& report, const std::string& pa
                                 fmt::join(out, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
   }
   if (report.separator_lines > 0)
-    lines.push_back(fmt::format("{}: divided into documents at {} lines that hold an end-of-text separator",
-                                where, with_commas(report.separator_lines)));
+    lines.push_back(fmt::format("{}: divided into documents at {} {} an end-of-text separator", where,
+                                with_commas(report.separator_lines),
+                                report.separator_lines == 1 ? "line that holds" : "lines that hold"));
   if (report.plain_separators > 0)
     lines.push_back(
-        fmt::format("{}: {} documents have an end-of-text separator such as {} inside a line; it is read "
-                    "as plain text",
-                    where, with_commas(report.plain_separators), kEndOfTextWord));
+        fmt::format("{}: {} {} an end-of-text separator such as {} inside a line; it is read as plain text",
+                    where, with_commas(report.plain_separators),
+                    report.plain_separators == 1 ? "document has" : "documents have", kEndOfTextWord));
   return lines;
 }
 
