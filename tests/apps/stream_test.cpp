@@ -12,7 +12,7 @@ namespace {
 std::string lines_of(int first, int last) {
   std::string lines;
   for (int d = first; d < last; ++d)
-    lines += Json{{"text", invented_text(static_cast<uint64_t>(100 + d), 40)}}.dump() + "\n";
+    lines += Json{{"text", invented_text(100 + static_cast<uint64_t>(d), 40)}}.dump() + "\n";
   return lines;
 }
 

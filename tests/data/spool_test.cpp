@@ -33,7 +33,9 @@ using ::testing::HasSubstr;
 
 using SpoolTest = FolderTest;
 constexpr int64_t kVocabulary = 50'000;
-constexpr SpoolShape kShape{.window = 3, .seq_len = 4};
+SpoolShape small_shape() {
+  return {.window = 3, .seq_len = 4};
+}
 
 // Documents of 0 to 29 tokens, each with ids of its own; some have a loss mask.
 std::vector<MaskedIds> documents_of(uint64_t seed, int count) {
@@ -94,7 +96,7 @@ TEST_F(SpoolTest, WindowsAreTheStreamOfAllDocuments) {
       counts.push_back(document.loss_mask.empty() ? 1 : document.loss_mask[i]);
   }
   env_.create_folders(path("w"));
-  WindowWriter writer(env_, path("w"), kShape, kVocabulary);
+  WindowWriter writer(env_, path("w"), small_shape(), kVocabulary);
   write_all(writer, documents, documents.size());
   const int64_t whole = writer.num_windows();
   EXPECT_FALSE(athanor::data::spool::read_end(env_, path("w")));
@@ -115,7 +117,7 @@ TEST_F(SpoolTest, WindowsAreTheStreamOfAllDocuments) {
 TEST_F(SpoolTest, AWriterThatDiesLeavesTheSameWindows) {
   const auto documents = documents_of(2, 16);
   env_.create_folders(path("whole"));
-  WindowWriter undisturbed(env_, path("whole"), kShape, kVocabulary);
+  WindowWriter undisturbed(env_, path("whole"), small_shape(), kVocabulary);
   write_all(undisturbed, documents, documents.size());
   undisturbed.end();
   const Windows expected = read_windows(env_, path("whole"));
@@ -124,10 +126,10 @@ TEST_F(SpoolTest, AWriterThatDiesLeavesTheSameWindows) {
     const std::string folder = path(fmt::format("died{}", died));
     env_.create_folders(folder);
     {
-      WindowWriter first(env_, folder, kShape, kVocabulary);
+      WindowWriter first(env_, folder, small_shape(), kVocabulary);
       write_all(first, documents, died);
     }
-    WindowWriter second(env_, folder, kShape, kVocabulary);
+    WindowWriter second(env_, folder, small_shape(), kVocabulary);
     const int64_t source = second.position().source;
     for (size_t d = static_cast<size_t>(source) * 4; d < documents.size(); ++d)
       second.add(documents[d],
@@ -138,7 +140,7 @@ TEST_F(SpoolTest, AWriterThatDiesLeavesTheSameWindows) {
 }
 
 TEST_F(SpoolTest, ATextThatEndsBeforeItsFirstSequenceIsRefused) {
-  WindowWriter writer(env_, folder_, kShape, kVocabulary);
+  WindowWriter writer(env_, folder_, small_shape(), kVocabulary);
   writer.add({.ids = {1, 2, 3, 4}, .loss_mask = {}, .text_bytes = 4}, {});
   EXPECT_THAT(failure_of([&] { writer.end(); }), HasSubstr("has ended after 4 tokens, expected at least 5"));
 }

@@ -58,7 +58,7 @@ void Tape::backward(std::span<const Var> roots, std::vector<Tensor> dys, Deferre
     if (!dys[k].defined()) loss = node;
     if (dys[k].defined()) accumulate(node, std::move(dys[k]));
   }
-  for (size_t i = static_cast<size_t>(start + 1); i-- > 0;) {
+  for (size_t i = static_cast<size_t>(start) + 1; i-- > 0;) {
     if (nodes_[i] == nullptr || (!grads_[i].defined() && static_cast<int>(i) != loss)) continue;
     context_.look_up();
     Tensor dy = std::exchange(grads_[i], {});

@@ -74,7 +74,7 @@ std::shared_ptr<const IndexedDataset> Spool::window(int64_t window) const {
   if (end_ && window >= end_->windows) return nullptr;
   auto& open = open_[window];
   if (open == nullptr) open = std::make_shared<IndexedDataset>(window_prefix(options_.folder, window));
-  const auto found = open;
+  auto found = open;
   while (open_.size() > kMostOpen)
     open_.erase(open_.begin()->first == window ? std::next(open_.begin()) : open_.begin());
   return found;
