@@ -13,10 +13,10 @@ constexpr double kWidth = 960, kLeft = 190, kRight = 880, kBar = 14, kGroupGap =
 constexpr int kNumColors = 8;
 // Ink and grid by the reader's system; the bars' colours are legible on both grounds.
 constexpr const char* kStyle =
-    "<style>svg{background:#ffffff;font-family:system-ui,sans-serif}.ink{fill:#1f2937}.muted{fill:#6b7280}"
+    "<style>text{font-family:system-ui,sans-serif}.ground{fill:#ffffff}.ink{fill:#1f2937}.muted{fill:#6b7280}"
     ".c0{fill:#3b82f6}.c1{fill:#ef4444}.c2{fill:#10b981}.c3{fill:#f59e0b}.c4{fill:#8b5cf6}.c5{fill:#06b6d4}"
     ".c6{fill:#ec4899}.c7{fill:#84cc16}"
-    "@media(prefers-color-scheme:dark){svg{background:#0f172a}.ink{fill:#e5e7eb}.muted{fill:#9ca3af}}</"
+    "@media(prefers-color-scheme:dark){.ground{fill:#0f172a}.ink{fill:#e5e7eb}.muted{fill:#9ca3af}}</"
     "style>";
 
 std::string label(double x, double y, int size, const char* shade, const char* anchor,
@@ -39,7 +39,7 @@ void draw_legend(Drawing& drawing, const std::vector<ComparedTokenizer>& rows) {
   double x = 24;
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::string name = shortened(rows[i].name, 40);
-    const double width = 30 + 7.5 * static_cast<double>(display_width(name));
+    const double width = 40 + 8 * static_cast<double>(display_width(name));
     if (x > 24 && x + width > kWidth) {
       x = 24;
       drawing.y += kLegendRow;
@@ -89,7 +89,7 @@ std::string comparison_svg(const std::vector<ComparedTokenizer>& rows) {
   draw_bars(drawing, rows, "tokens per word (less: fewer cuts)", &TokenCounts::fertility);
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
-      "height=\"{1:.0f}\">{2}{3}</svg>\n",
+      "height=\"{1:.0f}\">{2}<rect width=\"{0}\" height=\"{1:.0f}\" class=\"ground\"/>{3}</svg>\n",
       kWidth, drawing.y + 10, kStyle, drawing.text);
 }
 

@@ -280,6 +280,7 @@ void add_train_command(CLI::App& app) {
   auto& options = command->options;
   options.num_threads = num_usable_cpus();
   options.special_tokens.clear();
+  const CLI::Validator positive = CLI::PositiveNumber;
   train.add_option("--type", options.type, fmt::format("one of {}", fmt::join(tokenizer_types(), ", ")))
       ->capture_default_str();
   train.add_option("--vocab-size", options.vocab_size,
@@ -294,6 +295,26 @@ void add_train_command(CLI::App& app) {
                   fmt::format("pre-tokenizer regex: {}", fmt::join(tokenizer_patterns(), ", ")))
       ->capture_default_str();
   train.add_option("--min-frequency", options.min_frequency, "minimum pair frequency")->capture_default_str();
+  train
+      .add_option("--coverage", options.coverage,
+                  "share of the text whose characters get a token, the rarest left out (default 0.9995; bpe, "
+                  "unigram, wordpiece)")
+      ->check(positive);
+  train
+      .add_option("--alphabet", options.max_alphabet,
+                  "how many characters may get a token (bpe, unigram, wordpiece)")
+      ->check(positive);
+  train
+      .add_option(
+          "--normalizer", options.normalizer,
+          "steps before text is cut, with commas: nfc, nfd, nfkc, nfkd, lowercase, strip_accents; or none")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LIST");
+  train
+      .add_option("--max-token-length", options.max_token_length,
+                  "characters that a learned token may have, of byte-bpe bytes (not for char; unigram 16)")
+      ->check(positive);
   train.add_option("--threads", options.num_threads, "threads that count words")
       ->capture_default_str()
       ->check(CLI::Range(1, max_threads()));

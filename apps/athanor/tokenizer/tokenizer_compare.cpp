@@ -22,7 +22,7 @@
 namespace athanor::apps {
 namespace {
 
-constexpr size_t kBatchBytes = size_t{1} << 24;
+constexpr size_t kBatchBytes = size_t{1} << 22;
 
 std::string last_part(const std::string& path) {
   return std::filesystem::path(path).lexically_normal().filename().string();
@@ -67,10 +67,13 @@ class Comparer {
            std::vector<std::string> channels, int threads)
       : rows_(rows), tokenizers_(std::move(tokenizers)), channels_(std::move(channels)), pool_(threads) {}
 
-  void add(size_t channel, std::string_view text) {
+  // Whether all that was added has been counted.
+  bool add(size_t channel, std::string_view text) {
     batch_.push_back({channel, std::string(text)});
     batch_bytes_ += text.size();
-    if (batch_bytes_ >= kBatchBytes) finish();
+    if (batch_bytes_ < kBatchBytes) return false;
+    finish();
+    return true;
   }
 
   // Counts what has been added.
@@ -156,16 +159,19 @@ struct TokenizerCompareCommand {
     ReadReport all;
     for (size_t channel = 0; channel < texts.size(); ++channel) {
       uint64_t done = 0;
-      const ReadReport report = for_each_document(
-          env, texts[channel], {.text_key = text_key},
-          [&](std::string_view text, const DocumentPlace& place) {
-            comparer.add(channel, text);
-            done = place.bytes_done;
-            const auto bytes = static_cast<double>(before + done);
-            line.update("tokenizing", bytes, static_cast<double>(total),
-                        fmt::format("{}, {} of {}", printable(channels[channel]), human_bytes(bytes),
-                                    human_bytes(static_cast<double>(total))));
-          });
+      const auto show = [&] {
+        const auto bytes = static_cast<double>(before + done);
+        line.update("tokenizing", bytes, static_cast<double>(total),
+                    fmt::format("{}, {} of {}", printable(channels[channel]), human_bytes(bytes),
+                                human_bytes(static_cast<double>(total))));
+      };
+      show();
+      const ReadReport report = for_each_document(env, texts[channel], {.text_key = text_key},
+                                                  [&](std::string_view text, const DocumentPlace& place) {
+                                                    const bool is_counted = comparer.add(channel, text);
+                                                    done = place.bytes_done;
+                                                    if (is_counted) show();
+                                                  });
       comparer.finish();
       line.clear();
       say_remarks(report, {texts[channel]});

@@ -5,11 +5,7 @@
 #include "athanor/text/unicode.h"
 
 namespace athanor::text {
-namespace {
-constexpr double kCoverage = 0.9995;
-}
-
-Alphabet::Alphabet(const WordCounts& words, int64_t max_size) {
+Alphabet::Alphabet(const WordCounts& words, int64_t max_size, double coverage) {
   FlatMap<int64_t> counts;
   int64_t total = 0;
   words.for_each([&](std::string_view word, int64_t count) {
@@ -27,7 +23,7 @@ Alphabet::Alphabet(const WordCounts& words, int64_t max_size) {
   int64_t covered = 0;
   for (const auto& [minus_count, c] : ranked) {
     if (static_cast<int64_t>(chars_.size()) >= max_size) break;
-    if (static_cast<double>(covered) >= kCoverage * static_cast<double>(total)) break;
+    if (static_cast<double>(covered) >= coverage * static_cast<double>(total)) break;
     covered -= minus_count;
     chars_.push_back(c);
   }

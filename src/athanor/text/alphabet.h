@@ -4,8 +4,8 @@
 //   alphabet.chars();                  // sorted by code point
 //   alphabet.for_each_run(word, [&](std::string_view run) { ... });   // stretches of known characters
 //
-// The most frequent characters are taken until they cover 99.95 % of the text (SentencePiece's character_coverage), at
-// most max_size; of equally frequent characters the smallest code points. Thread rule: const methods from any thread.
+// The most frequent characters are taken until they cover a share of the text (SentencePiece's character_coverage), at most
+// max_size; of equally frequent characters the smallest code points. Thread rule: const methods from any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,11 @@
 
 namespace athanor::text {
 
+constexpr double kDefaultCoverage = 0.9995;
+
 class Alphabet {
  public:
-  Alphabet(const WordCounts& words, int64_t max_size);
+  Alphabet(const WordCounts& words, int64_t max_size, double coverage = kDefaultCoverage);
 
   const std::vector<uint32_t>& chars() const { return chars_; }
   bool contains(uint32_t code_point) const { return index_.find(code_point) != nullptr; }

@@ -15,7 +15,7 @@ constexpr int64_t kProgressEvery = 64;
 }  // namespace
 
 BpeTrainer::BpeTrainer(std::vector<std::string> tokens, BpeTrainerOptions options)
-    : options_(std::move(options)), tokens_(std::move(tokens)) {
+    : options_(std::move(options)), tokens_(std::move(tokens)), lengths_(tokens_.size(), 1) {
   for (const std::string& token : tokens_)
     check(ids_.emplace(token, static_cast<int32_t>(ids_.size())).second,
           "bpe training: token '{}' stands twice", token);
@@ -70,11 +70,17 @@ void BpeTrainer::run(int64_t vocab_size, int64_t min_frequency,
       continue;
     }
     if (count < std::max<int64_t>(min_frequency, 1)) break;
+    const int64_t length =
+        lengths_[static_cast<size_t>(left_of(top.pair))] + lengths_[static_cast<size_t>(right_of(top.pair))];
+    if (options_.max_token_length > 0 && length > options_.max_token_length) continue;
     const std::string text = joined(top.pair);
     if (std::ranges::find(options_.forbidden, text) != options_.forbidden.end()) continue;
     // "a" + "bc" and "ab" + "c" make the same token: it keeps its first id, and both merges are learned.
     const auto [known, is_new] = ids_.emplace(text, static_cast<int32_t>(tokens_.size()));
-    if (is_new) tokens_.push_back(text);
+    if (is_new) {
+      tokens_.push_back(text);
+      lengths_.push_back(length);
+    }
     merges_.emplace_back(left_of(top.pair), right_of(top.pair));
     merge(top.pair, known->second);
     if (progress && static_cast<int64_t>(merges_.size()) % kProgressEvery == 0)

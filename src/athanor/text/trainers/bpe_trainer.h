@@ -25,6 +25,7 @@ namespace athanor::text::trainers {
 struct BpeTrainerOptions {
   std::string continuing_subword_prefix = {};  // such as "##"; dropped from the right side of a merge
   std::vector<std::string> forbidden = {};     // texts that no merge may produce: special tokens
+  int64_t max_token_length = 0;                // in the tokens that it starts from; 0: any
 };
 
 class BpeTrainer {
@@ -66,6 +67,7 @@ class BpeTrainer {
 
   BpeTrainerOptions options_;
   std::vector<std::string> tokens_;
+  std::vector<int64_t> lengths_;  // of the tokens, in the tokens that it starts from
   std::unordered_map<std::string, int32_t> ids_;
   std::vector<std::pair<int32_t, int32_t>> merges_;
   std::vector<int32_t> symbols_;

@@ -34,7 +34,7 @@ std::string train_byte_bpe(const WordCounts& words, const TokenizerTrainerOption
     throw ConfigError(fmt::format("vocab_size: got {}, expected at least {}: 256 bytes and {} special tokens",
                                   vocab_size, tokens.size(), options.special_tokens.size()));
   BpeTrainer trainer(std::move(tokens),
-                     {.continuing_subword_prefix = "", .forbidden = options.special_tokens});
+                     {.forbidden = options.special_tokens, .max_token_length = options.max_token_length});
   std::vector<int32_t> symbols;
   words.for_each([&](std::string_view word, int64_t count) {
     symbols.clear();
@@ -46,6 +46,7 @@ std::string train_byte_bpe(const WordCounts& words, const TokenizerTrainerOption
   });
 
   OrderedJson file = tokenizer_json(number(options.special_tokens));
+  file["normalizer"] = normalizer_of(options);
   file.update(byte_level_json(regex_of(pattern_named(options.pattern))));
   file["model"] = bpe_json(number(trainer.tokens()), text_merges(trainer));
   return to_text(file);

@@ -32,6 +32,7 @@ std::string train_char(const WordCounts& counts, const TokenizerTrainerOptions& 
                     options.vocab_size, vocab.size(), chars.size(), special.size()),
         "leave it out to get as many ids as there are characters");
   OrderedJson file = tokenizer_json(special);
+  file["normalizer"] = normalizer_of(options);
   file["model"] = bpe_json(vocab, {});
   file["model"]["unk_token"] = kCharUnk;
   file["decoder"] = {{"type", "Fuse"}};

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
 
@@ -21,6 +22,11 @@ int64_t room_for_alphabet(const TokenizerTrainerOptions& options, int64_t num_re
     throw ConfigError(fmt::format("vocab_size: got {}, expected at least {}: {} tokens are fixed for type {}",
                                   wanted_vocab_size(options), num_reserved + 2, num_reserved, options.type));
   return wanted_vocab_size(options) - num_reserved;
+}
+
+Alphabet alphabet_of(const WordCounts& words, const TokenizerTrainerOptions& options, int64_t room) {
+  const int64_t most = options.max_alphabet > 0 ? std::min(room, options.max_alphabet) : room;
+  return {words, most, options.coverage > 0 ? options.coverage : kDefaultCoverage};
 }
 
 void check_not_special(const std::string& token, const TokenizerTrainerOptions& options) {

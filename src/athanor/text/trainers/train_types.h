@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/text/alphabet.h"
 #include "athanor/text/pre_tokenizers/word_scanner.h"
 #include "athanor/text/tokenizer_writer.h"
 #include "athanor/text/trainers/bpe_trainer.h"
@@ -21,8 +22,9 @@ std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOpti
 std::string train_unigram(const WordCounts& words, const TokenizerTrainerOptions& options);
 std::string train_char(const WordCounts& chars, const TokenizerTrainerOptions& options);
 
-// How WordPiece splits text: as the BertNormalizer and BertPreTokenizer of the tokenizer.json that it writes.
+// How WordPiece splits and normalizes text, as the tokenizer.json that it writes does.
 WordSplitter word_piece_splitter();
+OrderedJson word_piece_normalizer();
 
 // What the types share.
 WordPattern pattern_named(const std::string& name);
@@ -31,6 +33,10 @@ std::string pattern_regex(const std::string& pattern);
 int64_t wanted_vocab_size(const TokenizerTrainerOptions& options);
 // How many characters the vocabulary has room for after num_reserved tokens; ConfigError if none.
 int64_t room_for_alphabet(const TokenizerTrainerOptions& options, int64_t num_reserved);
+// The characters that get a token: at most `room`.
+Alphabet alphabet_of(const WordCounts& words, const TokenizerTrainerOptions& options, int64_t room);
+// The key normalizer of the tokenizer.json. ConfigError for a wrong list.
+OrderedJson normalizer_of(const TokenizerTrainerOptions& options);
 void check_not_special(const std::string& token, const TokenizerTrainerOptions& options);
 std::vector<std::string> byte_tokens();  // <0x00> ... <0xFF>
 TokenIds number(const std::vector<std::string>& tokens);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "athanor/text/alphabet.h"
 #include "athanor/text/trainers/train_types.h"
 #include "athanor/text/trainers/unigram_trainer.h"
 
@@ -22,12 +21,13 @@ std::string train_unigram(const WordCounts& counts, const TokenizerTrainerOption
   const TokenIds special = number(reserved);
   for (const std::string& token : byte_tokens()) reserved.push_back(token);
   const int64_t room = room_for_alphabet(options, static_cast<int64_t>(reserved.size()));
-  const Alphabet alphabet(counts, room);
+  const Alphabet alphabet = alphabet_of(counts, options, room);
   std::vector<CountedWord> words;
   counts.for_each([&](std::string_view word, int64_t count) {
     alphabet.for_each_run(word, [&](std::string_view run) { words.push_back({std::string(run), count}); });
   });
-  UnigramTrainer trainer(std::move(words), room, options.num_threads);
+  UnigramTrainer trainer(std::move(words), room, options.num_threads,
+                         options.max_token_length > 0 ? options.max_token_length : kMaxPieceChars);
   const std::vector<ScoredPiece> pieces = trainer.run([&](int64_t left) {
     if (options.progress) options.progress(std::min(room, left), left);
   });
@@ -39,6 +39,7 @@ std::string train_unigram(const WordCounts& counts, const TokenizerTrainerOption
     vocab.push_back(OrderedJson::array({piece.text, piece.score}));
   }
   OrderedJson file = tokenizer_json(special);
+  file["normalizer"] = normalizer_of(options);
   file["pre_tokenizer"] = split_json(regex_of(pattern_named(options.pattern)));
   file["decoder"] = byte_fallback_decoder_json();
   int64_t unk_id = 0;

@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "athanor/text/alphabet.h"
-#include "athanor/text/normalizers/normalizer.h"
 #include "athanor/text/pre_tokenizers/pre_tokenizer.h"
 #include "athanor/text/trainers/train_types.h"
 #include "athanor/text/unicode.h"
@@ -15,14 +13,6 @@ namespace {
 
 constexpr const char* kWordPieceUnk = "[UNK]";
 constexpr const char* kPrefix = "##";
-
-OrderedJson normalizer_json() {
-  return {{"type", "BertNormalizer"},
-          {"clean_text", true},
-          {"handle_chinese_chars", true},
-          {"strip_accents", false},
-          {"lowercase", false}};
-}
 
 OrderedJson pre_tokenizer_json() {
   return {{"type", "BertPreTokenizer"}};
@@ -44,14 +34,19 @@ std::set<uint32_t> inner_chars(const WordCounts& words, const Alphabet& alphabet
 }  // namespace
 
 WordSplitter word_piece_splitter() {
-  const JsonFile normalizer_file("WordPiece", normalizer_json().dump());
   const JsonFile pre_tokenizer_file("WordPiece", pre_tokenizer_json().dump());
-  const std::shared_ptr<const Normalizer> normalizer = parse_normalizer(normalizer_file.root());
   const std::shared_ptr<const PreTokenizer> pre_tokenizer = parse_pre_tokenizer(pre_tokenizer_file.root());
-  return [normalizer, pre_tokenizer](std::string_view text, const WordSink& put) {
-    const std::string normalized = normalizer->applied(text);
-    pre_tokenizer->split({.text = normalized, .at_start = true}, [&](Piece word) { put(word.text); });
+  return [pre_tokenizer](std::string_view text, const WordSink& put) {
+    pre_tokenizer->split({.text = text, .at_start = true}, [&](Piece word) { put(word.text); });
   };
+}
+
+OrderedJson word_piece_normalizer() {
+  return {{"type", "BertNormalizer"},
+          {"clean_text", true},
+          {"handle_chinese_chars", true},
+          {"strip_accents", false},
+          {"lowercase", false}};
 }
 
 std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOptions& options) {
@@ -60,7 +55,8 @@ std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOpti
   if (std::ranges::count(tokens, kWordPieceUnk) == 0) tokens.emplace_back(kWordPieceUnk);
   const std::vector<std::string> reserved = tokens;
   // A character may be there twice: as the first of a word, and with the prefix if any word has it inside.
-  const Alphabet alphabet(words, room_for_alphabet(options, static_cast<int64_t>(tokens.size())) / 2);
+  const Alphabet alphabet =
+      alphabet_of(words, options, room_for_alphabet(options, static_cast<int64_t>(tokens.size())) / 2);
   FlatMap<int32_t> first, inner;
   const auto add = [&](const std::string& prefix, uint32_t c) {
     (prefix.empty() ? first : inner)[c] = static_cast<int32_t>(tokens.size());
@@ -71,7 +67,9 @@ std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOpti
   for (const uint32_t c : alphabet.chars()) add("", c);
   for (const uint32_t c : alphabet.chars())
     if (seen_inside.contains(c)) add(kPrefix, c);
-  BpeTrainer trainer(std::move(tokens), {.continuing_subword_prefix = kPrefix, .forbidden = reserved});
+  BpeTrainer trainer(std::move(tokens), {.continuing_subword_prefix = kPrefix,
+                                         .forbidden = reserved,
+                                         .max_token_length = options.max_token_length});
   std::vector<int32_t> symbols;
   words.for_each([&](std::string_view word, int64_t count) {
     alphabet.for_each_run(word, [&](std::string_view run) {
@@ -87,7 +85,7 @@ std::string train_word_piece(const WordCounts& words, const TokenizerTrainerOpti
     if (options.progress) options.progress(done, vocab_size);
   });
   OrderedJson file = tokenizer_json(number(reserved));
-  file["normalizer"] = normalizer_json();
+  file["normalizer"] = normalizer_of(options);
   file["pre_tokenizer"] = pre_tokenizer_json();
   file["decoder"] = {{"type", "WordPiece"}, {"prefix", kPrefix}, {"cleanup", false}};
   file["model"] = {{"type", "WordPiece"},

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "athanor/base/check.h"
 #include "athanor/base/nearest.h"
 #include "athanor/base/thread_pool.h"
+#include "athanor/text/normalizers/normalizer.h"
 #include "athanor/text/trainers/train_types.h"
 #include "athanor/text/trainers/training_words.h"
 #include "athanor/text/unicode.h"
@@ -21,6 +24,7 @@ struct Type {
   std::string (*train)(const text::WordCounts&, const TokenizerTrainerOptions&);
   text::WordSplitter (*splitter)(const TokenizerTrainerOptions&);
   bool needs_utf8;
+  const char* fixed_alphabet;  // why coverage and max_alphabet mean nothing; null where they work
 };
 
 text::WordSplitter by_pattern(const TokenizerTrainerOptions& options) {
@@ -34,11 +38,12 @@ text::WordSplitter by_char(const TokenizerTrainerOptions&) {
 }
 
 const std::array<Type, 5>& types() {
-  static const std::array<Type, 5> table = {{{"byte-bpe", text::train_byte_bpe, by_pattern, false},
-                                             {"bpe", text::train_bpe, by_pattern, false},
-                                             {"wordpiece", text::train_word_piece, by_bert, true},
-                                             {"unigram", text::train_unigram, by_pattern, false},
-                                             {"char", text::train_char, by_char, true}}};
+  static const std::array<Type, 5> table = {
+      {{"byte-bpe", text::train_byte_bpe, by_pattern, false, "the 256 bytes"},
+       {"bpe", text::train_bpe, by_pattern, false, nullptr},
+       {"wordpiece", text::train_word_piece, by_bert, true, nullptr},
+       {"unigram", text::train_unigram, by_pattern, false, nullptr},
+       {"char", text::train_char, by_char, true, "every character of the text"}}};
   return table;
 }
 
@@ -60,11 +65,40 @@ const Type& trainer_type(const std::string& name) {
   return *found;
 }
 
+void check_alphabet(const TokenizerTrainerOptions& options, const Type& type) {
+  if (!(options.coverage >= 0 && options.coverage <= 1))
+    throw ConfigError(fmt::format("coverage: got {}, expected more than 0 and at most 1", options.coverage));
+  if (options.max_alphabet < 0)
+    throw ConfigError(fmt::format("alphabet: got {}, expected 1 or more", options.max_alphabet));
+  const std::string name = options.coverage > 0 ? "coverage" : options.max_alphabet > 0 ? "alphabet" : "";
+  if (!name.empty() && type.fixed_alphabet)
+    throw ConfigError(
+        fmt::format("{}: is not for type {}, whose alphabet is {}", name, type.name, type.fixed_alphabet),
+        "it works for bpe, unigram and wordpiece");
+}
+
+// What the tokenizer.json of these options will do to text before it cuts it.
+text::trainers::TextRewriter rewriter_of(const TokenizerTrainerOptions& options) {
+  const OrderedJson json = normalizer_of(options);
+  if (json.is_null()) return {};
+  const text::JsonFile file("normalizer", json.dump());
+  const std::shared_ptr<const text::normalizers::Normalizer> normalizer =
+      text::normalizers::parse_normalizer(file.root());
+  return [normalizer](std::string_view text) { return normalizer->applied(text); };
+}
+
 void check_options(const TokenizerTrainerOptions& options) {
   if (options.vocab_size < 0 || options.vocab_size > INT32_MAX)
     throw ConfigError(fmt::format("vocab_size: got {}, expected 1 to {}", options.vocab_size, INT32_MAX));
   if (options.min_frequency < 0)
     throw ConfigError(fmt::format("min_frequency: got {}, expected 0 or more", options.min_frequency));
+  check_alphabet(options, trainer_type(options.type));
+  if (options.max_token_length < 0)
+    throw ConfigError(fmt::format("max_token_length: got {}, expected 1 or more", options.max_token_length));
+  if (options.max_token_length > 0 && options.type == "char")
+    throw ConfigError("max_token_length: is not for type char, whose tokens have one character each",
+                      "it works for byte-bpe, bpe, unigram and wordpiece");
+  normalizer_of(options);
   if (options.num_threads < 1)
     throw ConfigError(fmt::format("threads: got {}, expected 1 or more", options.num_threads));
   std::set<std::string> seen;
@@ -118,7 +152,7 @@ struct TokenizerTrainer::State {
       : options(std::move(given)),
         type(trainer_type(options.type)),
         pool(std::max(options.num_threads, 1)),
-        corpus(type.splitter(options), pool) {
+        corpus(type.splitter(options), pool, rewriter_of(options)) {
     check_options(options);
   }
 };

@@ -32,6 +32,15 @@ struct TokenizerTrainerOptions {
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  // ids 0, 1, ...
   std::string pattern = "gpt2";  // how text is split into words: gpt2, cl100k, llama3 or qwen2
   int64_t min_frequency = 0;     // a pair must occur this often to be merged
+  // The share of the text whose characters get a token, the rarest left out, and how many characters may get one. For
+  // bpe, unigram and wordpiece; 0: 0.9995, and as many as there is room for.
+  double coverage = 0;
+  int64_t max_alphabet = 0;
+  // Steps that text goes through before it is cut, in order: nfc, nfd, nfkc, nfkd, lowercase, strip_accents (behind nfd
+  // or nfkd), or "none" alone. WordPiece's own normalizer comes before them, unless it is "none".
+  std::vector<std::string> normalizer = {};
+  // Of what is learned, in characters, of byte-bpe in bytes; not for char. 0: any length, of unigram 16.
+  int64_t max_token_length = 0;
   int num_threads = 1;
   // Called now and then: tokens so far, tokens wanted (unigram: tokens wanted, tokens left).
   std::function<void(int64_t, int64_t)> progress = {};

@@ -19,13 +19,13 @@ bool is_letter_before(std::string_view text, size_t at) {
   return false;
 }
 
-void cut(std::string_view document, std::vector<std::string_view>& blocks) {
-  const auto may_cut = [&](size_t i) {
-    return (document[i] == ' ' || document[i] == '\n') && is_letter_before(document, i);
-  };
+// Cuts before blanks at which `may_cut` holds.
+template <typename MayCut>
+void cut(std::string_view document, std::vector<std::string_view>& blocks, const MayCut& may_cut) {
   while (document.size() > kBlockBytes) {
     size_t at = kBlockBytes;
-    while (at < document.size() && !may_cut(at)) ++at;
+    while (at < document.size() && !((document[at] == ' ' || document[at] == '\n') && may_cut(document, at)))
+      ++at;
     blocks.push_back(document.substr(0, at));
     document.remove_prefix(at);
   }
@@ -52,8 +52,11 @@ void split_chars(std::string_view text, const WordSink& put) {
   }
 }
 
-CorpusWords::CorpusWords(WordSplitter splitter, ThreadPool& pool)
-    : splitter_(std::move(splitter)), pool_(pool), lanes_(static_cast<size_t>(pool.num_threads())) {}
+CorpusWords::CorpusWords(WordSplitter splitter, ThreadPool& pool, TextRewriter normalizer)
+    : splitter_(std::move(splitter)),
+      normalizer_(std::move(normalizer)),
+      pool_(pool),
+      lanes_(static_cast<size_t>(pool.num_threads())) {}
 
 void CorpusWords::add(std::string_view document) {
   bytes_read_ += static_cast<int64_t>(document.size());
@@ -69,9 +72,35 @@ void CorpusWords::count_pending() {
   pending_bytes_ = 0;
 }
 
+// No normalizer looks or joins across the front of a blank, so a document can be normalized in parts. Words can end
+// elsewhere than before a blank: what is counted is cut anew.
+std::vector<std::string> CorpusWords::normalized(const std::vector<std::string_view>& documents) {
+  std::vector<std::string_view> parts;
+  std::vector<size_t> ends;  // of each document, in parts
+  for (const std::string_view document : documents) {
+    cut(document, parts, [](std::string_view, size_t) { return true; });
+    ends.push_back(parts.size());
+  }
+  std::vector<std::string> rewritten(parts.size());
+  pool_.parallel_for(static_cast<int64_t>(parts.size()), [&](int64_t part) {
+    rewritten[static_cast<size_t>(part)] = normalizer_(parts[static_cast<size_t>(part)]);
+  });
+  std::vector<std::string> whole;
+  size_t part = 0;
+  for (const size_t end : ends)
+    for (whole.emplace_back(); part < end; ++part) whole.back() += std::exchange(rewritten[part], {});
+  return whole;
+}
+
 void CorpusWords::count_blocks(const std::vector<std::string_view>& documents) {
+  if (!normalizer_) return count_text(documents);
+  const std::vector<std::string> texts = normalized(documents);
+  count_text({texts.begin(), texts.end()});
+}
+
+void CorpusWords::count_text(const std::vector<std::string_view>& documents) {
   std::vector<std::string_view> blocks;
-  for (const std::string_view document : documents) cut(document, blocks);
+  for (const std::string_view document : documents) cut(document, blocks, is_letter_before);
   std::atomic<size_t> next{0};
   pool_.parallel_for(static_cast<int64_t>(lanes_.size()), [&](int64_t lane) {
     WordCounts& counts = lanes_[static_cast<size_t>(lane)];

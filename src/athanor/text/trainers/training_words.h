@@ -24,12 +24,16 @@ namespace athanor::text::trainers {
 using WordSink = std::function<void(std::string_view word)>;
 using WordSplitter = std::function<void(std::string_view text, const WordSink& put)>;
 
+// Rewrites a stretch of text that begins at a blank or at the start of a document.
+using TextRewriter = std::function<std::string(std::string_view text)>;
+
 WordSplitter split_by(WordPattern pattern);
 void split_chars(std::string_view text, const WordSink& put);  // each code point is a word
 
 class CorpusWords {
  public:
-  CorpusWords(WordSplitter splitter, ThreadPool& pool);
+  // `normalizer`: what text goes through before it is split; none if it is empty.
+  CorpusWords(WordSplitter splitter, ThreadPool& pool, TextRewriter normalizer = {});
 
   void add(std::string_view document);
   WordCounts finish();
@@ -37,9 +41,12 @@ class CorpusWords {
 
  private:
   void count_pending();
+  std::vector<std::string> normalized(const std::vector<std::string_view>& documents);
   void count_blocks(const std::vector<std::string_view>& documents);
+  void count_text(const std::vector<std::string_view>& documents);
 
   WordSplitter splitter_;
+  TextRewriter normalizer_;
   ThreadPool& pool_;
   std::vector<WordCounts>
       lanes_;  // one per thread, added up at the end, so the number of threads does not matter

@@ -10,7 +10,6 @@
 namespace athanor::text::trainers {
 namespace {
 
-constexpr size_t kMaxPieceChars = 16;
 constexpr int64_t kMinCount = 2;
 
 struct Substring {
@@ -53,7 +52,8 @@ Counts count_substrings(const std::vector<CountedWord>& words, size_t num_chars,
 
 }  // namespace
 
-std::vector<ScoredPiece> frequent_substrings(const std::vector<CountedWord>& words, size_t max_pieces) {
+std::vector<ScoredPiece> frequent_substrings(const std::vector<CountedWord>& words, size_t max_pieces,
+                                             int64_t max_chars) {
   std::vector<ScoredPiece> chars;
   count_substrings(words, 1, {}).for_each([&](uint64_t, const Substring& s) {
     chars.push_back({std::string(s.text), static_cast<double>(s.count)});
@@ -67,7 +67,7 @@ std::vector<ScoredPiece> frequent_substrings(const std::vector<CountedWord>& wor
   };
   std::vector<Candidate> candidates;
   Counts shorter;
-  for (size_t num_chars = 2; num_chars <= kMaxPieceChars; ++num_chars) {
+  for (size_t num_chars = 2; num_chars <= static_cast<size_t>(max_chars); ++num_chars) {
     Counts counts = count_substrings(words, num_chars, shorter);
     const size_t before = candidates.size();
     counts.for_each([&](uint64_t, const Substring& s) {

@@ -41,10 +41,11 @@ std::pair<size_t, size_t> block_of(int64_t block, size_t size) {
 
 }  // namespace
 
-UnigramTrainer::UnigramTrainer(std::vector<CountedWord> words, int64_t num_pieces, int num_threads)
+UnigramTrainer::UnigramTrainer(std::vector<CountedWord> words, int64_t num_pieces, int num_threads,
+                               int64_t max_piece_chars)
     : words_(std::move(words)), num_pieces_(static_cast<size_t>(num_pieces)), pool_(num_threads) {
   std::ranges::sort(words_, {}, &CountedWord::text);  // sums of floating-point numbers depend on the order
-  std::vector<ScoredPiece> seeds = frequent_substrings(words_, kMaxSeeds);
+  std::vector<ScoredPiece> seeds = frequent_substrings(words_, kMaxSeeds, max_piece_chars);
   double total = 0;
   for (const ScoredPiece& seed : seeds) total += seed.score;
   for (ScoredPiece& seed : seeds) seed.score = std::log(seed.score / total);

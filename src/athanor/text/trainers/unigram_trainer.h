@@ -29,13 +29,17 @@ struct CountedWord {
   int64_t count;
 };
 
-// All characters, then the substrings of 2 to 16 characters that occur at least twice, the largest count times length
+constexpr int64_t kMaxPieceChars = 16;  // SentencePiece's default
+
+// All characters, then the substrings of 2 to max_chars characters that occur at least twice, the largest count times length
 // first; at most max_pieces beside the characters.
-std::vector<ScoredPiece> frequent_substrings(const std::vector<CountedWord>& words, size_t max_pieces);
+std::vector<ScoredPiece> frequent_substrings(const std::vector<CountedWord>& words, size_t max_pieces,
+                                             int64_t max_chars = kMaxPieceChars);
 
 class UnigramTrainer {
  public:
-  UnigramTrainer(std::vector<CountedWord> words, int64_t num_pieces, int num_threads);
+  UnigramTrainer(std::vector<CountedWord> words, int64_t num_pieces, int num_threads,
+                 int64_t max_piece_chars = kMaxPieceChars);
 
   // `progress` gets the number of pieces that are left after each pruning.
   std::vector<ScoredPiece> run(const std::function<void(int64_t)>& progress);

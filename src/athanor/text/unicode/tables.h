@@ -10,7 +10,8 @@
 namespace athanor::text::unicode {
 
 extern const uint32_t kProperties[], kOldCategories[], kLowercase[], kMarks[], kClusters[], kScripts[];
-extern const size_t kPropertiesSize, kOldCategoriesSize, kLowercaseSize, kMarksSize, kClustersSize, kScriptsSize;
+extern const size_t kPropertiesSize, kOldCategoriesSize, kLowercaseSize, kMarksSize, kClustersSize,
+    kScriptsSize;
 extern const uint64_t kCanonical[], kCompatibility[];
 extern const size_t kCanonicalSize, kCompatibilitySize;
 
