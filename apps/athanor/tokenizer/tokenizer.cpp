@@ -130,15 +130,27 @@ class Characters {
  public:
   explicit Characters(std::string_view text) : text_(text) {}
   int64_t before(uint32_t byte) {
-    if (byte < at_) at_ = count_ = 0;
-    for (; at_ < byte; ++count_) at_ += text::decode_utf8(text_, at_).size;
-    return count_;
+    if (byte < here_.at) {
+      here_ = marks_[byte / kBlockBytes];
+      if (here_.at > byte) here_ = marks_[byte / kBlockBytes - 1];
+    }
+    for (; here_.at < byte; ++here_.count) {
+      if (here_.at / kBlockBytes >= marks_.size()) marks_.push_back(here_);
+      here_.at += text::decode_utf8(text_, here_.at).size;
+    }
+    return here_.count;
   }
 
  private:
+  static constexpr size_t kBlockBytes = 1024;
+  struct Mark {
+    size_t at = 0;      // bytes
+    int64_t count = 0;  // characters before it
+  };
   std::string_view text_;
-  size_t at_ = 0;
-  int64_t count_ = 0;
+  Mark here_;
+  std::vector<Mark> marks_ = {
+      {}};  // the first character that begins in each block, so that going back is cheap
 };
 
 struct EncodeCommand {

@@ -36,13 +36,29 @@ std::string short_name(std::string path) {
   return tells_nothing ? folder : last_part(path);
 }
 
-// The last part of each path, or all of it where two would have the same name.
+// The last part of each path; where two would have the same name, the parts in which all of them differ.
 std::vector<std::string> short_names(const std::vector<std::string>& paths) {
   std::vector<std::string> names;
   for (const std::string& path : paths) names.push_back(short_name(path));
-  const std::vector<std::string> first = names;
-  for (size_t i = 0; i < names.size(); ++i)
-    if (std::ranges::count(first, first[i]) > 1) names[i] = paths[i];
+  const std::set<std::string> different(names.begin(), names.end());
+  if (different.size() == names.size()) return names;
+  std::vector<std::vector<std::string>> parts;
+  for (const std::string& path : paths) {
+    auto& of = parts.emplace_back();
+    for (const auto& part : std::filesystem::path(path).lexically_normal())
+      if (!part.empty()) of.push_back(part.string());
+  }
+  const auto drop_shared = [&](auto at) {  // of all, as long as each has another part
+    while (
+        std::ranges::all_of(parts, [&](const auto& of) { return of.size() > 1 && at(of) == at(parts[0]); }))
+      for (auto& of : parts) of.erase(&at(of) == &of.front() ? of.begin() : of.end() - 1);
+  };
+  drop_shared([](const auto& of) -> const std::string& { return of.back(); });
+  drop_shared([](const auto& of) -> const std::string& { return of.front(); });
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i].clear();
+    for (const std::string& part : parts[i]) names[i] = names[i].empty() ? part : join_path(names[i], part);
+  }
   return names;
 }
 
