@@ -146,7 +146,7 @@ Sampler make_sampler(std::span<const Channel> channels, uint64_t seed, int64_t g
       if (const auto end = of_text->end()) shapes.back().ends_after = end->sequences;
       for (const Quarantine& each : quarantines)
         if (const auto window = spool::window_of(file_name(each.file));
-            window && each.channel == channel.name())
+            window && each.channel == channel.name() && of_text->window(*window) != nullptr)
           for (const int64_t sequence : channel.of_epoch(*window)->sequences_at(each.offset))
             phase.quarantine.push_back(
                 {.step = each.step, .channel = number, .sequence = sequence, .epoch = *window});

@@ -78,7 +78,8 @@ std::vector<int32_t> FillInTheMiddle::encode_document(std::string_view text) con
     ids.push_back(suffix_);
     add(after);
     ids.push_back(middle_);
-    add(std::string(before) + std::string(middle));
+    add(before);
+    add(middle);
   } else {
     add(before);
     ids.push_back(suffix_);

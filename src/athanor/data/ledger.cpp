@@ -21,9 +21,10 @@ void each_sample(const Sampler& sampler, int64_t first_step, int64_t last_step, 
   int64_t next = first_step == sampler.first_step() ? 0 : sampler.batch_of(first_step - 1) + 1;
   for (int64_t step = first_step; step <= last_step; ++step) {
     const int64_t batch = sampler.batch_of(step);
-    for (int64_t left_out = 0; next < batch; ++next)
+    for (int64_t left_out = 0; next < batch; ++next, left_out += sampler.global_batch())
       for (int64_t slot = 0; slot < sampler.global_batch(); ++slot)
-        visit(step, left_out++, sampler.sample_of_batch(next, slot), Fate::skipped);
+        if (const Sample sample = sampler.sample_of_batch(next, slot); !sample.absent)
+          visit(step, left_out + slot, sample, Fate::skipped);
     for (int64_t slot = 0; slot < sampler.global_batch(); ++slot) {
       const Sample sample = sampler.sample(step, slot);
       if (sample.absent) continue;  // nothing stands there
