@@ -1,4 +1,4 @@
-// athanor generate RUN_OR_CHECKPOINT: continues a prompt, or answers in a conversation, and streams the text.
+// athanor generate RUN_OR_CHECKPOINT: continues a prompt or answers a message, and streams the text.
 #include "athanor/evaluate/generate.h"
 
 #include <fmt/format.h>
@@ -14,14 +14,14 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "athanor/base/clock.h"
+#include "../command.h"
+#include "../loaded.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/human.h"
 #include "athanor/evaluate/stop_text.h"
-#include "athanor/text/decoders/stream_decoder.h"
 #include "chat_prompt.h"
-#include "command.h"
-#include "loaded.h"
+#include "conversation.h"
+#include "written_text.h"
 
 namespace athanor::apps {
 namespace {
@@ -37,6 +37,7 @@ struct GenerateCommand {
   void run();
 
  private:
+  bool is_conversation() const;
   void read_prompt();
   void warn_of_long_prompt(size_t num_ids, size_t context) const;
 };
@@ -71,6 +72,11 @@ void warn(const std::string& text) {
   std::fprintf(stderr, "athanor: warning: %s\n", text.c_str());
 }
 
+bool GenerateCommand::is_conversation() const {
+  return chat.on && !json && !has_prompt && prompt_file.empty() && chat.messages_file.empty() &&
+         ::isatty(STDIN_FILENO) != 0;
+}
+
 void GenerateCommand::read_prompt() {
   if (!chat.messages_file.empty()) return;
   if (!prompt_file.empty()) {
@@ -98,12 +104,15 @@ void GenerateCommand::run() {
   if (model.tokenizer == nullptr)
     throw Error("generate: '" + path + "' holds no tokenizer",
                 "import or train with one, so that text can be read");
-  read_prompt();
   const SpecialTokens& special = model.tokenizer->special_tokens();
   options.stop_ids = special.stops;
+  options.vocab_size = model.tokenizer->vocab_size();
+  if (greedy) options.sampling.temperature = 0.0;
+  if (is_conversation()) return converse(model, path, chat, {.stops = stops, .options = options});
+  read_prompt();
   std::vector<int32_t> ids;
   if (chat.on) {
-    ChatPrompt asked = make_chat_prompt(*model.tokenizer, path, chat, prompt);
+    ChatPrompt asked = make_chat_prompt(*model.tokenizer, path, chat, {{"user", prompt}});
     ids = std::move(asked.ids);
     prompt = std::move(asked.text);
     options.stop_ids.insert(options.stop_ids.end(), asked.stop_ids.begin(), asked.stop_ids.end());
@@ -112,55 +121,29 @@ void GenerateCommand::run() {
     ids = model.tokenizer->encode_prompt(prompt);
     if (ids.empty() && special.end) ids.push_back(*special.end);  // an empty prompt: the start of a document
   }
-  if (greedy) options.sampling.temperature = 0.0;
-  options.vocab_size = model.tokenizer->vocab_size();
   const auto context = static_cast<size_t>(model.loaded.config.model.max_position_embeddings);
   warn_of_long_prompt(ids.size(), context);
-  std::string shifted;
-  options.on_shift = [&](size_t done, size_t kept) {
-    if (shifted.empty())
-      shifted = fmt::format(
-          "the context of {} tokens was full after {} new tokens: from there on the model read the "
-          "newest {} to {} only",
-          with_commas(static_cast<int64_t>(context)), with_commas(static_cast<int64_t>(done)),
-          with_commas(static_cast<int64_t>(kept)), with_commas(static_cast<int64_t>(context)));
-  };
-
-  const double start = now_seconds();
-  std::string text;
-  std::vector<int32_t> made;
   // Shown with the first token: options that are refused must leave the output empty.
   bool prompt_shown = json || no_prompt || chat.on;
-  const auto show_prompt = [&] {
-    if (!std::exchange(prompt_shown, true)) std::cout << prompt << std::flush;
-  };
   const auto show = [&](const std::string& piece) {
+    if (!std::exchange(prompt_shown, true)) std::cout << prompt;
     if (!json) std::cout << piece << std::flush;
-    text += piece;
+    return true;
   };
-  StopText stop(stops);
-  StreamDecoder decoder(*model.tokenizer, chat.on ? ids : model.tokenizer->encode(prompt));
-  generate(*model.loaded.model, model.arena, ids, options, [&](int32_t id) {
-    show_prompt();
-    made.push_back(id);
-    show(stop.add(decoder.add(id)));
-    return !stop.found();
-  });
-  const double seconds = now_seconds() - start;
-  show_prompt();
-  show(stop.add(decoder.finish()));
-  show(stop.finish());
+  const WrittenText written =
+      write_text(model, {ids, chat.on ? ids : model.tokenizer->encode(prompt), stops, options}, show);
   if (!json) std::cout << std::endl;
-  if (!shifted.empty()) warn(shifted);
+  if (!written.remark.empty()) warn(written.remark);
   if (!json) return;
-  nlohmann::ordered_json report{{"prompt", prompt},
-                                {"text", text},
-                                {"stop", nullptr},
-                                {"prompt_tokens", ids.size()},
-                                {"tokens", made},
-                                {"seconds", seconds},
-                                {"tokens_per_second", static_cast<double>(made.size()) / seconds}};
-  if (stop.found()) report["stop"] = *stop.found();
+  nlohmann::ordered_json report{
+      {"prompt", prompt},
+      {"text", written.text},
+      {"stop", nullptr},
+      {"prompt_tokens", ids.size()},
+      {"tokens", written.ids},
+      {"seconds", written.seconds},
+      {"tokens_per_second", static_cast<double>(written.ids.size()) / written.seconds}};
+  if (written.stop) report["stop"] = *written.stop;
   if (!model.loaded.skipped.empty()) report["skipped"] = model.loaded.skipped;
   std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
@@ -204,7 +187,8 @@ void add_generate(CLI::App& app) {
       "Examples:\n"
       "  athanor generate runs/quickstart --prompt 'She was' --temperature 0.8 --top-p 0.95\n"
       "  athanor generate runs/quickstart --prompt-file - --greedy --no-prompt < prompt.txt\n"
-      "  athanor generate runs/tutor --chat --system 'Be brief.' --prompt '2 + 2?' --stop '####'");
+      "  athanor generate runs/tutor --chat --system 'Be brief.' --prompt '2 + 2?' --stop '####'\n"
+      "  athanor generate runs/tutor --chat");
   sub->callback([command, prompt] {
     command->has_prompt = prompt->count() > 0;
     command->run();

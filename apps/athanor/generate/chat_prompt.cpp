@@ -51,8 +51,14 @@ void add_stops(const Tokenizer& tokenizer, const std::string& mark, ChatPrompt& 
 
 }  // namespace
 
+bool has_chat_template(const Tokenizer& tokenizer, const ChatInput& chat) {
+  return find_template(tokenizer, chat) != nullptr;
+}
+
 void add_chat_options(CLI::App& app, ChatInput& chat) {
-  app.add_flag("--chat", chat.on, "Answer the prompt as a user's message, by the tokenizer's chat template");
+  app.add_flag("--chat", chat.on,
+               "Answer the prompt as a user's message, by the tokenizer's chat template; at a terminal "
+               "without a prompt: a conversation");
   app.add_option("--system", chat.system, "What the system says before it (with --chat)")->type_name("TEXT");
   app.add_option(
          "--messages", chat.messages_file,
@@ -75,7 +81,7 @@ void check_chat_options(ChatInput& chat) {
 }
 
 ChatPrompt make_chat_prompt(const Tokenizer& tokenizer, const std::string& model_path, const ChatInput& chat,
-                            const std::string& user) {
+                            const std::vector<text::chat_template::Message>& said) {
   ChatPrompt prompt;
   const auto found = find_template(tokenizer, chat);
   if (!found) {
@@ -85,7 +91,7 @@ ChatPrompt make_chat_prompt(const Tokenizer& tokenizer, const std::string& model
               "generate: the tokenizer of '{}' has no chat template, so only a --prompt can be answered",
               model_path),
           "give one: --template FILE.jinja");
-    prompt.text = user + "\n";
+    prompt.text = said.back().content + "\n";
     prompt.ids = tokenizer.encode_ordinary(prompt.text);
     const std::vector<int32_t>& before = tokenizer.special_tokens().before;
     prompt.ids.insert(prompt.ids.begin(), before.begin(), before.end());
@@ -93,7 +99,7 @@ ChatPrompt make_chat_prompt(const Tokenizer& tokenizer, const std::string& model
   }
   std::vector<text::chat_template::Message> messages;
   if (!chat.system.empty()) messages.push_back({"system", chat.system});
-  messages.push_back({"user", user});
+  messages.insert(messages.end(), said.begin(), said.end());
   const Conversation talk =
       chat.messages_file.empty()
           ? Conversation::of(messages)

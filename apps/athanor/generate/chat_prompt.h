@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/text/chat_template/conversation.h"
 #include "athanor/text/tokenizer.h"
 
 namespace CLI {
@@ -29,9 +30,11 @@ struct ChatPrompt {
 void add_chat_options(CLI::App& app, ChatInput& chat);
 // Settings that need --chat switch it on or are refused.
 void check_chat_options(ChatInput& chat);
-// `model_path` is for messages. Without a template of its own or a given one, a tokenizer's prompt is the user's text and
-// a line end, as such conversations are learned (data/instructions).
+// `said`: what the conversation holds so far, behind --system, the newest message last; --messages stands in place of both.
+// `model_path` is for messages. Without a template of its own or a given one, a tokenizer's prompt is the newest message
+// and a line end, as such conversations are learned (data/instructions).
 ChatPrompt make_chat_prompt(const Tokenizer& tokenizer, const std::string& model_path, const ChatInput& chat,
-                            const std::string& user);
+                            const std::vector<text::chat_template::Message>& said);
+bool has_chat_template(const Tokenizer& tokenizer, const ChatInput& chat);
 
 }  // namespace athanor::apps
