@@ -152,16 +152,25 @@ std::vector<PlantedFailure> calls_to_fail(const UndisturbedRun& whole, int ranks
   return planted;
 }
 
-class SampledAllOrNothing : public testing::TestWithParam<const char*> {};
+// A part of a sample, so that each case is short.
+struct SamplePart {
+  const char* family;
+  size_t part, parts;
+};
+void PrintTo(const SamplePart& part, std::ostream* out) {
+  *out << fmt::format("{}_{}_of_{}", part.family, part.part + 1, part.parts);
+}
+
+class SampledAllOrNothing : public testing::TestWithParam<SamplePart> {};
 
 // Layouts and features that have every value of each, two failures in each of them. Of the whole walk (support/tiers.h):
 // those that have every pair of values, and a failure at each call of each rank.
 TEST_P(SampledAllOrNothing, AFailureLeavesAllOfAStepOrNone) {
   LEAVE_OUT_UNDER(any_sanitizer, "samples of layouts take minutes");
-  const SampledLayouts sample = sampled_layouts(GetParam(), why_excluded);
+  const SampledLayouts sample = sampled_layouts(GetParam().family, why_excluded);
   const testing::TestResult& result = *testing::UnitTest::GetInstance()->current_test_info()->result();
   size_t layouts = 0, failures = 0, failed = 0;
-  for (uint64_t i = 0; i < sample.rows.size(); ++i) {
+  for (uint64_t i = GetParam().part; i < sample.rows.size(); i += GetParam().parts) {
     const SampledLayout& row = sample.rows[i];
     if (!row.is_first && (whole_walks() == 0 || walks_first_alone())) continue;
     SCOPED_TRACE(row.text);
@@ -186,14 +195,21 @@ TEST_P(SampledAllOrNothing, AFailureLeavesAllOfAStepOrNone) {
                                holds ? "all or nothing" : "FAILED", row.text)
                 << std::flush;
   }
-  std::cout << fmt::format("{}: {} layouts, {} failures planted, {} layouts failed\n", GetParam(), layouts,
-                           failures, failed);
+  std::cout << fmt::format("{}: {} layouts, {} failures planted, {} layouts failed\n",
+                           testing::PrintToString(GetParam()), layouts, failures, failed);
   for (const auto& [why, count] : sample.excluded)
     std::cout << fmt::format("  {} candidates left out: {}\n", count, why);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SampledAllOrNothing, testing::Values("llama", "gpt2", "moe"),
-                         [](const auto& family) { return std::string(family.param); });
+std::vector<SamplePart> parts_of_samples() {
+  std::vector<SamplePart> all;
+  for (const auto& [family, parts] : {std::pair("llama", 4), std::pair("gpt2", 12), std::pair("moe", 12)})
+    for (size_t part = 0; part < static_cast<size_t>(parts); ++part)
+      all.push_back({family, part, static_cast<size_t>(parts)});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, SampledAllOrNothing, testing::ValuesIn(parts_of_samples()),
+                         [](const auto& part) { return testing::PrintToString(part.param); });
 
 }  // namespace
 }  // namespace athanor::tests::all_or_nothing_test
