@@ -59,4 +59,5 @@ if [ -n "${ATHANOR_TEST_DATA-}" ]; then export ATHANOR_TEST_DATA; fi
 runner=()
 if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then runner=(setarch "$(uname -m)" -R); fi
 
-exec "${runner[@]}" "$build/tests/run_tests" "$build/tests/list.txt" "$jobs"
+# Many cases wait, for a process that ends or a second that passes: half as many again as there are processors.
+exec "${runner[@]}" "$build/tests/run_tests" "$build/tests/list.txt" $((jobs + (jobs + 1) / 2))

@@ -199,9 +199,10 @@ function(athanor_product_first target)
   endif()
 endfunction()
 
-# athanor_test(FOLDER SOURCES x_test.cpp ... [DEPS folder ...] [LIBS ...]): one program, FOLDER_tests.
+# athanor_test(FOLDER [ON_DISK] SOURCES x_test.cpp ... [DEPS folder ...] [LIBS ...]): one program, FOLDER_tests. ON_DISK: its
+# files lie on a disk, not in memory.
 function(athanor_test folder)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "ON_DISK" "" "SOURCES;DEPS;LIBS" ${ARGN})
   set(target ${folder}_tests)
   set(deps ${ARG_DEPS})
   list(TRANSFORM deps PREPEND athanor_)
@@ -211,14 +212,21 @@ function(athanor_test folder)
   if(ATHANOR_SANITIZE)
     athanor_product_first(${target} ${deps})
   endif()
-  athanor_run_cases(${target} PREFIX ${folder}.)
+  if(ARG_ON_DISK)
+    set(on_disk ON_DISK)
+  endif()
+  athanor_run_cases(${target} PREFIX ${folder}. ${on_disk})
 endfunction()
 
-# athanor_run_cases(TARGET PREFIX folder. [FILTER pattern]): tests/runner runs each case of the program, or those that
-# GoogleTest's pattern chooses.
+# athanor_run_cases(TARGET PREFIX folder. [ON_DISK] [FILTER pattern]): tests/runner runs each case of the program, or those
+# that GoogleTest's pattern chooses.
 function(athanor_run_cases target)
-  cmake_parse_arguments(ARG "" "PREFIX;FILTER" "" ${ARGN})
-  athanor_list_test(gtest ${ARG_PREFIX} $<TARGET_FILE:${target}> ${ARG_FILTER})
+  cmake_parse_arguments(ARG "ON_DISK" "PREFIX;FILTER" "" ${ARGN})
+  set(kind gtest)
+  if(ARG_ON_DISK)
+    set(kind disk)
+  endif()
+  athanor_list_test(${kind} ${ARG_PREFIX} $<TARGET_FILE:${target}> ${ARG_FILTER})
   set_property(GLOBAL APPEND PROPERTY athanor_test_programs ${target})
 endfunction()
 

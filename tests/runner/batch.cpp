@@ -38,6 +38,15 @@ std::string last_line_after(const std::string& text, const std::string& word) {
   return text.substr(at + word.size(), text.find('\n', at) - at - word.size());
 }
 
+// Where the cases of a process work; nothing is left there for the next.
+std::string empty_folder(const Batch& batch, const BatchOptions& options) {
+  const std::string folder =
+      (batch.on_disk || options.memory.empty() ? options.folder : options.memory) + "/work";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
 // What one process says about the cases it was given; what is not in `found` it has not come to.
 struct Told {
   std::map<std::string, CaseResult> found;
@@ -55,7 +64,11 @@ Told run_once(const Batch& batch, const std::vector<std::string>& cases, const B
   Told told;
   std::vector<std::string> command{batch.program, "--gtest_filter=" + filter};
   if (leaks_by_case) command.emplace_back(kLeaksByCase);
-  told.end = run_process(command, output, std::string(kEventsVariable) + "=" + events, options.silence_s,
+  told.end = run_process(command,
+                         {.output = output,
+                          .folder = empty_folder(batch, options),
+                          .environment = {std::string(kEventsVariable) + "=" + events},
+                          .silence_s = options.silence_s},
                          [&] { return size_of(events); });
   told.output = read_file(output);
   TestEvent open;
@@ -144,7 +157,8 @@ std::vector<CaseResult> run_batch(const Batch& batch, const BatchOptions& option
 CaseResult run_command(const std::string& name, const std::vector<std::string>& command,
                        const BatchOptions& options) {
   const std::string output = options.folder + "/output";
-  const ProcessEnd end = run_process(command, output, "", options.silence_s, [&] { return size_of(output); });
+  const ProcessEnd end = run_process(command, {.output = output, .silence_s = options.silence_s},
+                                     [&] { return size_of(output); });
   CaseResult result{.name = name};
   if (end.signal == 0 && end.exit_code == 77) {
     result.kind = CaseResult::Kind::skipped;
@@ -159,8 +173,9 @@ CaseResult run_command(const std::string& name, const std::vector<std::string>& 
 std::vector<std::string> cases_of(const std::string& program, const std::string& filter,
                                   const BatchOptions& options) {
   const std::string output = options.folder + "/output";
-  const ProcessEnd end = run_process({program, "--gtest_list_tests", "--gtest_filter=" + filter}, output, "",
-                                     options.silence_s, [] { return uint64_t{0}; });
+  const ProcessEnd end =
+      run_process({program, "--gtest_list_tests", "--gtest_filter=" + filter},
+                  {.output = output, .silence_s = options.silence_s}, [] { return uint64_t{0}; });
   const std::string text = read_file(output);
   if (end.exit_code != 0 || end.signal != 0)
     throw std::runtime_error(program + " does not list its cases: " + end.text() + "\n" + text);

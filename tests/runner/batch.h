@@ -18,6 +18,7 @@ struct Batch {
   std::string program;
   std::string prefix;              // of the names in results: "base."
   std::vector<std::string> cases;  // as GoogleTest names them
+  bool on_disk = false;            // they ask what a disk does
 };
 
 struct CaseResult {
@@ -29,8 +30,9 @@ struct CaseResult {
 };
 
 struct BatchOptions {
-  std::string folder;    // for the files of the run
-  int silence_s = 1200;  // without a case that begins or ends, after which the process is killed
+  std::string folder;       // for the files of the run, and for those of cases that want a disk
+  std::string memory = {};  // for those of all other cases: their files wait for no disk; "": `folder`
+  int silence_s = 1200;     // without a case that begins or ends, after which the process is killed
 };
 
 std::vector<CaseResult> run_batch(const Batch& batch, const BatchOptions& options);

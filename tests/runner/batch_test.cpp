@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 #include "runner/events.h"
@@ -108,6 +109,21 @@ TEST(Command, IsJudgedByItsExitCode) {
   EXPECT_EQ(failed.kind, Kind::failed);
   EXPECT_THAT(failed.text, HasSubstr("exit code 4\nits words"));
   EXPECT_THAT(run("kill -9 $$").text, HasSubstr("signal 9"));
+}
+
+TEST(Batch, CasesWorkInMemoryUnlessTheyAskForADisk) {
+  const TemporaryFolder disk, memory;
+  for (const bool on_disk : {false, true}) {
+    const auto results = run_batch({.program = built("tests/runner_victims"),
+                                    .prefix = "x.",
+                                    .cases = {"Victims.SayWhere"},
+                                    .on_disk = on_disk},
+                                   {.folder = disk.path(""), .memory = memory.path("")});
+    ASSERT_EQ(results.size(), 1u);
+    const std::string folder = (on_disk ? disk : memory).path("") + "/work";
+    EXPECT_THAT(results[0].text, HasSubstr("in " + std::filesystem::canonical(folder).string() + "."));
+    EXPECT_THAT(results[0].text, HasSubstr("Its files in " + folder + "."));
+  }
 }
 
 TEST(Cases, AreListedAsTheProgramNamesThem) {

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <stdexcept>
+#include <string_view>
 
 namespace athanor::tests {
 namespace {
@@ -25,14 +26,18 @@ std::string ProcessEnd::text() const {
   return "exit code " + std::to_string(exit_code);
 }
 
-ProcessEnd run_process(const std::vector<std::string>& command, const std::string& output,
-                       const std::string& variable, int silence_s,
+ProcessEnd run_process(const std::vector<std::string>& command, const ProcessOptions& options,
                        const std::function<uint64_t()>& progress) {
   std::vector<char*> arguments, environment;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
-  if (!variable.empty()) environment.push_back(const_cast<char*>(variable.c_str()));
+  const std::string temporary = "TMPDIR=" + options.folder;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (options.folder.empty() || !std::string_view(*each).starts_with("TMPDIR="))
+      environment.push_back(*each);
+  if (!options.folder.empty()) environment.push_back(const_cast<char*>(temporary.c_str()));
+  for (const std::string& variable : options.environment)
+    environment.push_back(const_cast<char*>(variable.c_str()));
   environment.push_back(nullptr);
 
   const pid_t child = fork();
@@ -41,8 +46,9 @@ ProcessEnd run_process(const std::vector<std::string>& command, const std::strin
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the runner
     const int nothing = open("/dev/null", O_RDONLY);
-    const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
+    const int file = open(options.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
     if (nothing < 0 || file < 0) _exit(127);
+    if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(127);
     dup2(nothing, STDIN_FILENO);
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
@@ -63,7 +69,7 @@ ProcessEnd run_process(const std::vector<std::string>& command, const std::strin
     if (now != last) {
       last = now;
       heard = Clock::now();
-    } else if (Clock::now() - heard > std::chrono::seconds(silence_s)) {
+    } else if (Clock::now() - heard > std::chrono::seconds(options.silence_s)) {
       end.silent = true;
       kill(-child, SIGKILL);
       kill(child, SIGKILL);

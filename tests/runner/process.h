@@ -15,9 +15,15 @@ struct ProcessEnd {
   std::string text() const;  // "exit code 1", "signal 11 (Segmentation fault)", "silence"
 };
 
-// `progress` is a number that changes with each sign of life; without one for silence_s seconds the group is killed.
-// `variable` ("NAME=value" or empty) is added to the environment.
-ProcessEnd run_process(const std::vector<std::string>& command, const std::string& output,
-                       const std::string& variable, int silence_s, const std::function<uint64_t()>& progress);
+struct ProcessOptions {
+  std::string output;                         // the file for what it says
+  std::string folder = {};                    // it works and has its TMPDIR there; "": where this process has
+  std::vector<std::string> environment = {};  // "NAME=value", beside that of this process
+  int silence_s = 1200;                       // without a sign of life, after which the group is killed
+};
+
+// `progress` is a number that changes with each sign of life.
+ProcessEnd run_process(const std::vector<std::string>& command, const ProcessOptions& options,
+                       const std::function<uint64_t()>& progress);
 
 }  // namespace athanor::tests

@@ -2,12 +2,17 @@
 //
 // LIST has a line for each program, its words apart by tabs (cmake/athanor.cmake writes it):
 //   gtest PREFIX PROGRAM FILTER     its cases are single results, PREFIX before their names
+//   disk PREFIX PROGRAM FILTER      the same, and their files must lie on a disk
 //   command NAME PROGRAM ARG...     one result
 // Cases of a program are run many to a process, in its order, JOBS processes at a time; the first lines of LIST should be
-// those that take longest. Prints what fails when it does, at the end what was skipped and why, and what failed; the last
+// those that take longest. Files of cases lie in memory (/dev/shm) where there is room: a run syncs dozens of them, which
+// takes a disk longer than all its computing. Prints what fails when it does, at the end what was skipped and why, and what failed; the last
 // line is "N passed, N failed[, N skipped]". ATHANOR_TEST_TIMES names a file for the milliseconds of each case.
+#include <signal.h>
 #include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -54,7 +59,8 @@ std::vector<Job> jobs_of(const std::string& list, const BatchOptions& options) {
         cases_of(words[2], words.size() > 3 && !words[3].empty() ? words[3] : "*", options);
     for (size_t first = 0; first < cases.size(); first += kCasesPerProcess) {
       const size_t last = std::min(cases.size(), first + kCasesPerProcess);
-      Job job{.batch = {.program = words[2], .prefix = words[1], .cases = {}}, .command = {}};
+      Job job{.batch = {.program = words[2], .prefix = words[1], .cases = {}, .on_disk = words[0] == "disk"},
+              .command = {}};
       for (size_t i = first; i < last; ++i) job.batch.cases.push_back(cases[i]);
       jobs.push_back(std::move(job));
     }
@@ -111,17 +117,36 @@ int summarize(const std::vector<CaseResult>& results) {
   return failed.empty() && passed > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+// A folder for the files of this process, "" if there is no room. Those of runners that were killed are removed.
+std::string folder_of_own(const std::filesystem::path& root, uint64_t needed_bytes) {
+  const std::string name = "athanor_tests_";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root, error)) {
+    const std::string found = entry.path().filename().string();
+    if (!found.starts_with(name)) continue;
+    const int owner = std::atoi(found.c_str() + name.size());
+    if (owner > 0 && kill(owner, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), error);
+  }
+  const auto space = std::filesystem::space(root, error);
+  if (error || space.available < needed_bytes) return "";
+  const std::filesystem::path own = root / (name + std::to_string(getpid()));
+  return std::filesystem::create_directory(own, error) ? own.string() : "";
+}
+
 int run_all(const std::string& list, int threads) {
-  std::string scratch = (std::filesystem::temp_directory_path() / "athanor_tests_XXXXXX").string();
-  if (mkdtemp(scratch.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  constexpr uint64_t kRoomInMemory = uint64_t{2} << 30;
+  const std::string scratch = folder_of_own(std::filesystem::temp_directory_path(), 0);
+  if (scratch.empty()) throw std::runtime_error("no temporary folder");
+  const std::string memory = folder_of_own("/dev/shm", kRoomInMemory);
   const std::vector<Job> jobs = jobs_of(list, {.folder = scratch, .silence_s = kSilenceSeconds});
 
   std::mutex mutex;
   size_t next = 0;
   std::vector<CaseResult> all;
   const auto work = [&](int thread) {
-    const BatchOptions options{.folder = scratch + "/" + std::to_string(thread),
-                               .silence_s = kSilenceSeconds};
+    const std::string own = "/" + std::to_string(thread);
+    const BatchOptions options{
+        .folder = scratch + own, .memory = memory.empty() ? "" : memory + own, .silence_s = kSilenceSeconds};
     std::filesystem::create_directories(options.folder);
     for (;;) {
       size_t number = 0;
@@ -152,6 +177,7 @@ int run_all(const std::string& list, int threads) {
   for (int thread = 0; thread < threads; ++thread) workers.emplace_back(work, thread);
   for (std::thread& worker : workers) worker.join();
   std::filesystem::remove_all(scratch);
+  if (!memory.empty()) std::filesystem::remove_all(memory);
   print_slowest(all);
   if (const char* times = std::getenv("ATHANOR_TEST_TIMES"))  // of all, for a closer look
     for (std::ofstream file(times); const CaseResult& each : all)

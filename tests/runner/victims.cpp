@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "support/tiers.h"
@@ -36,6 +37,10 @@ TEST(Victims, Hang) {
   for (;;) pause();
 }
 TEST(Victims, PassAfterwards) {}
+TEST(Victims, SayWhere) {
+  FAIL() << "in " << std::filesystem::current_path().string() << ". Its files in " << std::getenv("TMPDIR")
+         << ".";
+}
 
 TEST(Victims, ChildrenSayNothing) {
   const pid_t child = fork();
