@@ -9,6 +9,7 @@
 #include <set>
 
 #include "athanor/base/check.h"
+#include "athanor/base/human.h"
 #include "athanor/base/nearest.h"
 #include "athanor/base/thread_pool.h"
 #include "athanor/text/normalizers/normalizer.h"
@@ -19,12 +20,15 @@
 namespace athanor::text::trainers {
 namespace {
 
+constexpr int64_t kLeastMemoryBytes = int64_t{1} << 20;
+
 struct Type {
   std::string name;
   std::string (*train)(const text::WordCounts&, const TokenizerTrainerOptions&);
   text::WordSplitter (*splitter)(const TokenizerTrainerOptions&);
   bool needs_utf8;
   const char* fixed_alphabet;  // why coverage and max_alphabet mean nothing; null where they work
+  int64_t memory_share;  // learning takes so many times what the counted words take; 0: none is left out
 };
 
 text::WordSplitter by_pattern(const TokenizerTrainerOptions& options) {
@@ -39,11 +43,11 @@ text::WordSplitter by_char(const TokenizerTrainerOptions&) {
 
 const std::array<Type, 5>& types() {
   static const std::array<Type, 5> table = {
-      {{"byte-bpe", text::train_byte_bpe, by_pattern, false, "the 256 bytes"},
-       {"bpe", text::train_bpe, by_pattern, false, nullptr},
-       {"wordpiece", text::train_word_piece, by_bert, true, nullptr},
-       {"unigram", text::train_unigram, by_pattern, false, nullptr},
-       {"char", text::train_char, by_char, true, "every character of the text"}}};
+      {{"byte-bpe", text::train_byte_bpe, by_pattern, false, "the 256 bytes", 4},
+       {"bpe", text::train_bpe, by_pattern, false, nullptr, 4},
+       {"wordpiece", text::train_word_piece, by_bert, true, nullptr, 4},
+       {"unigram", text::train_unigram, by_pattern, false, nullptr, 10},
+       {"char", text::train_char, by_char, true, "every character of the text", 0}}};
   return table;
 }
 
@@ -99,6 +103,10 @@ void check_options(const TokenizerTrainerOptions& options) {
     throw ConfigError("max_token_length: is not for type char, whose tokens have one character each",
                       "it works for byte-bpe, bpe, unigram and wordpiece");
   normalizer_of(options);
+  if (options.memory_bytes != 0 && options.memory_bytes < kLeastMemoryBytes)
+    throw ConfigError(fmt::format("memory: got {}, expected at least {}",
+                                  human_bytes(static_cast<double>(options.memory_bytes)),
+                                  human_bytes(static_cast<double>(kLeastMemoryBytes))));
   if (options.num_threads < 1)
     throw ConfigError(fmt::format("threads: got {}, expected 1 or more", options.num_threads));
   std::set<std::string> seen;
@@ -147,12 +155,14 @@ struct TokenizerTrainer::State {
   ThreadPool pool;
   text::CorpusWords corpus;
   int64_t num_documents = 0;
+  LearnedWords learned = {};
 
   explicit State(TokenizerTrainerOptions given)
       : options(std::move(given)),
         type(trainer_type(options.type)),
         pool(std::max(options.num_threads, 1)),
-        corpus(type.splitter(options), pool, rewriter_of(options)) {
+        corpus(type.splitter(options), pool, rewriter_of(options),
+               {options.env, options.scratch_folder, options.memory_bytes}) {
     check_options(options);
   }
 };
@@ -177,7 +187,16 @@ void TokenizerTrainer::add(std::string_view document) {
 std::string TokenizerTrainer::finish() {
   State& s = *state_;
   check(s.corpus.bytes_read() > 0, "tokenizer training: no text in {} documents", s.num_documents);
-  return s.type.train(s.corpus.finish(), s.options);
+  const KeptWords kept =
+      s.corpus.finish(s.options.memory_bytes == 0 || s.type.memory_share == 0
+                          ? UINT64_MAX
+                          : static_cast<uint64_t>(s.options.memory_bytes / s.type.memory_share));
+  s.learned = {kept.words, kept.all_words, kept.occurrences, kept.all_occurrences};
+  return s.type.train(kept.counts, s.options);
+}
+
+const LearnedWords& TokenizerTrainer::learned() const {
+  return state_->learned;
 }
 
 int64_t TokenizerTrainer::bytes_read() const {

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/base/file.h"
 #include "athanor/base/namespaces.h"
 
 namespace athanor::text::trainers {
@@ -41,9 +42,21 @@ struct TokenizerTrainerOptions {
   std::vector<std::string> normalizer = {};
   // Of what is learned, in characters, of byte-bpe in bytes; not for char. 0: any length, of unigram 16.
   int64_t max_token_length = 0;
+  // What the training may take of memory, beside the program, a document and 64 MiB; 0: what it needs. Counted words that
+  // do not fit go to `scratch_folder`, which is made and removed, and the rarest are left out where all cannot be learned
+  // from at a time.
+  int64_t memory_bytes = 0;
+  base::Env* env = nullptr;
+  std::string scratch_folder = {};
   int num_threads = 1;
   // Called now and then: tokens so far, tokens wanted (unigram: tokens wanted, tokens left).
   std::function<void(int64_t, int64_t)> progress = {};
+};
+
+// The distinct words that were learned from, of all that the text has, and how often they occur there.
+struct LearnedWords {
+  int64_t words = 0, all_words = 0;
+  int64_t occurrences = 0, all_occurrences = 0;
 };
 
 // The types that can be trained, for messages and help.
@@ -60,6 +73,7 @@ class TokenizerTrainer {
   void add(std::string_view document);
   std::string finish();  // the tokenizer.json; ends the training
   int64_t bytes_read() const;
+  const LearnedWords& learned() const;  // after finish()
 
  private:
   struct State;
@@ -69,6 +83,7 @@ class TokenizerTrainer {
 }  // namespace athanor::text::trainers
 
 namespace athanor {
+using text::trainers::LearnedWords;
 using text::trainers::tokenizer_patterns;
 using text::trainers::tokenizer_types;
 using text::trainers::TokenizerTrainer;

@@ -52,10 +52,14 @@ void split_chars(std::string_view text, const WordSink& put) {
   }
 }
 
-CorpusWords::CorpusWords(WordSplitter splitter, ThreadPool& pool, TextRewriter normalizer)
+CorpusWords::CorpusWords(WordSplitter splitter, ThreadPool& pool, TextRewriter normalizer, WordMemory memory)
     : splitter_(std::move(splitter)),
       normalizer_(std::move(normalizer)),
       pool_(pool),
+      lane_bytes_(memory.memory_bytes == 0
+                      ? UINT64_MAX
+                      : static_cast<uint64_t>(memory.memory_bytes / 4 / pool.num_threads())),
+      runs_(std::move(memory)),
       lanes_(static_cast<size_t>(pool.num_threads())) {}
 
 void CorpusWords::add(std::string_view document) {
@@ -104,16 +108,29 @@ void CorpusWords::count_text(const std::vector<std::string_view>& documents) {
   std::atomic<size_t> next{0};
   pool_.parallel_for(static_cast<int64_t>(lanes_.size()), [&](int64_t lane) {
     WordCounts& counts = lanes_[static_cast<size_t>(lane)];
-    for (size_t block; (block = next.fetch_add(1)) < blocks.size();)
+    for (size_t block; (block = next.fetch_add(1)) < blocks.size();) {
       splitter_(blocks[block], [&](std::string_view word) { counts.add(word, 1); });
+      if (counts.memory_bytes() > lane_bytes_) runs_.add(std::exchange(counts, {}));
+    }
   });
 }
 
-WordCounts CorpusWords::finish() {
+KeptWords CorpusWords::finish(uint64_t kept_bytes) {
   count_pending();
-  WordCounts total = std::move(lanes_[0]);
-  for (size_t lane = 1; lane < lanes_.size(); ++lane) total.add_all(std::exchange(lanes_[lane], {}));
-  return total;
+  if (runs_.empty()) {
+    WordCounts total = std::move(lanes_[0]);
+    for (size_t lane = 1; lane < lanes_.size(); ++lane) total.add_all(std::exchange(lanes_[lane], {}));
+    if (total.memory_bytes() > kept_bytes)
+      return most_frequent([&](const UseWord& use) { total.for_each(use); }, kept_bytes);
+    KeptWords all;
+    total.for_each([&](std::string_view, int64_t count) { all.occurrences += count; });
+    all.words = all.all_words = static_cast<int64_t>(total.size());
+    all.all_occurrences = all.occurrences;
+    all.counts = std::move(total);
+    return all;
+  }
+  for (WordCounts& lane : lanes_) runs_.add(std::exchange(lane, {}));
+  return most_frequent([this](const UseWord& use) { runs_.for_each(use); }, kept_bytes);
 }
 
 }  // namespace athanor::text::trainers

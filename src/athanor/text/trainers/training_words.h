@@ -17,6 +17,7 @@
 #include "athanor/base/thread_pool.h"
 #include "athanor/text/pre_tokenizers/word_scanner.h"
 #include "athanor/text/trainers/word_counts.h"
+#include "athanor/text/trainers/word_runs.h"
 
 namespace athanor::text::trainers {
 
@@ -33,10 +34,12 @@ void split_chars(std::string_view text, const WordSink& put);  // each code poin
 class CorpusWords {
  public:
   // `normalizer`: what text goes through before it is split; none if it is empty.
-  CorpusWords(WordSplitter splitter, ThreadPool& pool, TextRewriter normalizer = {});
+  // Words that take more than a quarter of `memory` while they are counted go to its folder.
+  CorpusWords(WordSplitter splitter, ThreadPool& pool, TextRewriter normalizer = {}, WordMemory memory = {});
 
   void add(std::string_view document);
-  WordCounts finish();
+  // The words, and under a limit the most frequent ones that take at most so many bytes.
+  KeptWords finish(uint64_t kept_bytes);
   int64_t bytes_read() const { return bytes_read_; }
 
  private:
@@ -48,6 +51,8 @@ class CorpusWords {
   WordSplitter splitter_;
   TextRewriter normalizer_;
   ThreadPool& pool_;
+  uint64_t lane_bytes_;  // that the words of a lane may take
+  WordRuns runs_;
   std::vector<WordCounts>
       lanes_;  // one per thread, added up at the end, so the number of threads does not matter
   std::vector<std::string> pending_;  // short documents wait until there is work for every thread

@@ -23,6 +23,10 @@ void WordCounts::add(std::string_view word, int64_t count) {
   if (words_.size() * 2 > table_.size()) grow();
 }
 
+uint64_t WordCounts::memory_bytes() const {
+  return bytes_.capacity() + words_.capacity() * sizeof(Word) + table_.capacity() * sizeof(uint32_t);
+}
+
 void WordCounts::add_all(const WordCounts& other) {
   other.for_each([this](std::string_view word, int64_t count) { add(word, count); });
 }

@@ -16,12 +16,24 @@
 namespace athanor::text::trainers {
 
 class WordCounts {
+  struct Word {
+    uint64_t begin;  // in bytes_
+    uint64_t hash;
+    int64_t count;
+    uint32_t size_bytes;
+  };
+
  public:
   WordCounts() : table_(1 << 10, kEmpty) {}
 
   void add(std::string_view word, int64_t count);
   void add_all(const WordCounts& other);
   size_t size() const { return words_.size(); }
+  uint64_t memory_bytes() const;
+  // What a word adds to that, in the mean.
+  static constexpr uint64_t bytes_of(std::string_view word) {
+    return word.size() + sizeof(Word) + 4 * sizeof(uint32_t);
+  }
 
   // In order of first appearance.
   template <typename Visit>
@@ -31,12 +43,6 @@ class WordCounts {
 
  private:
   static constexpr uint32_t kEmpty = UINT32_MAX;
-  struct Word {
-    uint64_t begin;  // in bytes_
-    uint64_t hash;
-    int64_t count;
-    uint32_t size_bytes;
-  };
 
   std::string_view text_of(const Word& word) const { return {bytes_.data() + word.begin, word.size_bytes}; }
   void grow();
