@@ -175,6 +175,12 @@ std::optional<int64_t> IndexedDataset::text_bytes_of(int64_t document) const {
   return load<int64_t>(text_bytes_->data() + kTextBytesHeaderBytes, document);
 }
 
+std::unique_ptr<const DocumentSources> IndexedDataset::open_sources() const {
+  const std::string name = prefix_ + ".sources";
+  if (!system_env().exists(name)) return nullptr;
+  return std::make_unique<DocumentSources>(name, num_documents(), num_tokens_);
+}
+
 void IndexedDataset::check_index(const std::string& name) {
   const int64_t item_bytes = token_size_bytes(type_);
   int64_t position = 0;  // in tokens; lengths below 2^31 and fewer than 2^60 of them cannot overflow it

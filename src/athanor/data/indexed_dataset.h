@@ -13,6 +13,7 @@
 // PREFIX.text_bytes is our own format, written if the writer was given the bytes of every document: "ATHBYTES" ·
 // u64 D documents · u64 tokens in all · D x i64 bytes of each document's text.
 // PREFIX.loss_mask (loss_mask.h) says which tokens count in the loss; without it all do.
+// PREFIX.sources (provenance/document_sources.h) says where each document came from, if the writer was told.
 // The writer stores a document as one sequence, ids as u16 if the vocabulary is below 65500, otherwise as i32. The
 // reader takes every integer type; the sizes in the files must match each other exactly.
 //
@@ -30,7 +31,9 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/data/building/number_file.h"
 #include "athanor/data/loss_mask.h"
+#include "athanor/data/provenance/document_sources.h"
 
 namespace athanor::data {
 
@@ -44,7 +47,8 @@ std::string token_file_prefix(const std::string& path);
 
 class IndexedWriter {
  public:
-  IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size);
+  // temporary: begin of the names of its temporary files, on the same file system; empty: the prefix.
+  IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size, const std::string& temporary = "");
   ~IndexedWriter();
   IndexedWriter(const IndexedWriter&) = delete;
   IndexedWriter& operator=(const IndexedWriter&) = delete;
@@ -52,28 +56,34 @@ class IndexedWriter {
   // Error for an id outside [0, vocab_size). text_bytes: the bytes of the text that the ids stand for, if known.
   // loss_mask: for each token 1 if it counts in the loss as a target, otherwise 0; empty: all count.
   void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt,
-                    std::span<const uint8_t> loss_mask = {});
-  // Syncs all files under temporary names, then renames .bin, .text_bytes and .loss_mask, and .idx last.
+                    std::span<const uint8_t> loss_mask = {}, const DocumentSource* source = nullptr);
+  // Syncs all files under temporary names: what lies at the prefix is still what was there. No more documents.
+  void sync();
+  std::string full_hash() const;  // after sync(): what IndexedDataset::full_hash() will be
+  // sync() if there was none, then renames .bin, .text_bytes, .loss_mask and .sources, and .idx last.
   void finish();
 
-  int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t num_documents() const { return lengths_.count(); }
   int64_t num_tokens() const { return num_tokens_; }
 
  private:
+  std::string temporary_of(const char* suffix) const { return temporary_ + suffix + temporary_end_; }
   void write_index();
   void write_text_bytes();
 
   Env& env_;
-  std::string prefix_, bin_temporary_, idx_temporary_, bytes_temporary_;
+  std::string prefix_, temporary_, temporary_end_;
   int64_t vocab_size_;
   TokenType type_;
   std::unique_ptr<WritableFile> bin_;
-  std::vector<int32_t> lengths_;
-  std::vector<int64_t> text_bytes_;  // of each document, as long as every document came with its bytes
-  std::vector<uint16_t> narrow_;     // buffer: a document's ids as u16
+  NumberFile lengths_;
+  NumberFile text_bytes_;         // of each document, as long as every document came with its bytes
+  std::vector<uint16_t> narrow_;  // buffer: a document's ids as u16
   LossMaskWriter mask_;
+  SourcesWriter sources_;  // likewise as long as every document came with its source
   int64_t num_tokens_ = 0;
-  bool finished_ = false;
+  bool has_text_bytes_ = false, has_loss_mask_ = false, has_sources_ = false;
+  bool synced_ = false, finished_ = false;
 };
 
 class IndexedDataset {
@@ -100,6 +110,8 @@ class IndexedDataset {
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
   bool has_loss_mask() const { return loss_mask_ != nullptr; }
   const LossMask* loss_mask() const { return loss_mask_.get(); }
+  // Where the documents came from; null without PREFIX.sources.
+  std::unique_ptr<const DocumentSources> open_sources() const;
 
   // Hash of the whole index and of blocks spread over the ids and the loss mask: cheap, and notices an exchanged file.
   std::string quick_hash() const;
