@@ -256,6 +256,21 @@ int64_t IndexedDataset::document_start(int64_t document) const {
                                     : load<int64_t>(pointers_, sequence) / token_size_bytes(type_);
 }
 
+std::vector<int64_t> IndexedDataset::document_starts_before(int64_t end) const {
+  const int shift = std::countr_zero(static_cast<uint64_t>(token_size_bytes(type_)));
+  std::vector<int64_t> starts;
+  starts.reserve(static_cast<size_t>(num_boundaries_));
+  for (int64_t d = 0; d < num_documents(); ++d) {
+    const int64_t sequence = load<int64_t>(boundaries_, d);
+    const int64_t start =
+        sequence == num_sequences_ ? num_tokens_ : load<int64_t>(pointers_, sequence) >> shift;
+    if (start >= end) break;
+    starts.push_back(start);
+  }
+  starts.push_back(end);
+  return starts;
+}
+
 int64_t IndexedDataset::document_of(int64_t token) const {
   check(token >= 0 && token < num_tokens_, "'{}': token {} is outside of its {}", prefix_, token,
         num_tokens_);

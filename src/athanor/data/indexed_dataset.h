@@ -45,6 +45,8 @@ TokenType token_type_for(int64_t vocab_size);  // as in Megatron-LM: u16 below 6
 // "data/en.bin", "data/en.idx" and "data/en" all name the prefix "data/en".
 std::string token_file_prefix(const std::string& path);
 
+class IndexedDataset;
+
 class IndexedWriter {
  public:
   // temporary: begin of the names of its temporary files, on the same file system; empty: the prefix.
@@ -57,6 +59,8 @@ class IndexedWriter {
   // loss_mask: for each token 1 if it counts in the loss as a target, otherwise 0; empty: all count.
   void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt,
                     std::span<const uint8_t> loss_mask = {}, const DocumentSource* source = nullptr);
+  // All documents of a token file of the same type, with what is known of them; its ids are not looked at again.
+  void add_documents(const IndexedDataset& part);
   // Syncs all files under temporary names: what lies at the prefix is still what was there. No more documents.
   void sync();
   std::string full_hash() const;  // after sync(): what IndexedDataset::full_hash() will be
@@ -97,12 +101,15 @@ class IndexedDataset {
   int64_t num_documents() const { return num_boundaries_ - 1; }
   uint64_t idx_bytes() const { return idx_.size_bytes(); }
   uint64_t bin_bytes() const { return bin_.size_bytes(); }
+  const MappedFile& bin() const { return bin_; }  // the ids as they are stored
 
   // The ids of tokens first, first + 1, ... Error for a range outside the stream or an id that int32 cannot hold. The
   // caller checks for negative ids and ids outside its vocabulary.
   void read(int64_t first, std::span<int32_t> out) const;
   // The token where document d begins, for d in [0, num_documents()]; the last one is num_tokens().
   int64_t document_start(int64_t document) const;
+  // Where the documents begin that have a token before `end`, in their order, and `end`.
+  std::vector<int64_t> document_starts_before(int64_t end) const;
   int64_t document_of(int64_t token) const;  // the last document that begins at or before the token
   // Bytes of the text of document d; none without PREFIX.text_bytes.
   std::optional<int64_t> text_bytes_of(int64_t document) const;

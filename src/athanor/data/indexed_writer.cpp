@@ -100,6 +100,28 @@ void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int
   num_tokens_ += static_cast<int64_t>(ids.size());
 }
 
+void IndexedWriter::add_documents(const IndexedDataset& part) {
+  check(!synced_, "'{}': is finished, expected no more documents", prefix_);
+  check(part.type() == type_, "'{}': is of type {}, expected {} as '{}'", part.prefix(),
+        token_type_name(part.type()), token_type_name(type_), prefix_);
+  const auto sources = part.open_sources();
+  std::vector<uint8_t> mask;
+  for (int64_t d = 0; d < part.num_documents(); ++d) {
+    const int64_t first = part.document_start(d), tokens = part.document_start(d + 1) - first;
+    if (part.has_loss_mask()) {
+      mask.resize(static_cast<size_t>(tokens));
+      part.read_loss_mask(first, mask);
+    }
+    mask_.add(tokens, mask);
+    if (const auto bytes = part.text_bytes_of(d); bytes && text_bytes_.count() == lengths_.count())
+      text_bytes_.add(*bytes);
+    if (sources != nullptr && sources_.num_documents() == lengths_.count()) sources_.add(sources->of(d));
+    lengths_.add(tokens);
+  }
+  bin_->append(part.bin().data(), part.bin().size_bytes());
+  num_tokens_ += part.num_tokens();
+}
+
 void IndexedWriter::write_index() {
   const auto idx = env_.create(temporary_of(".idx"));
   std::string header("MMIDIDX\0\0", 9);

@@ -21,24 +21,6 @@ constexpr const char* kBuildVersion = "token file parts 1";
   fail("'{}': no text in it ({}), expected a document", path, found);
 }
 
-// All documents of a part.
-void append_part(const IndexedDataset& part, IndexedWriter& writer) {
-  const auto sources = part.open_sources();
-  check(sources != nullptr, "'{}.sources': is missing, expected the sources of its {} documents",
-        part.prefix(), part.num_documents());
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> mask;
-  for (int64_t d = 0; d < part.num_documents(); ++d) {
-    const int64_t first = part.document_start(d);
-    ids.resize(static_cast<size_t>(part.document_start(d + 1) - first));
-    part.read(first, ids);
-    mask.resize(part.has_loss_mask() ? ids.size() : 0);
-    if (part.has_loss_mask()) part.read_loss_mask(first, mask);
-    const DocumentSource source = sources->of(d);
-    writer.add_document(ids, part.text_bytes_of(d), mask, &source);
-  }
-}
-
 }  // namespace
 
 TokenFileBuild::TokenFileBuild(Env& env, const Tokenizer& tokenizer, const std::vector<std::string>& paths,
@@ -263,7 +245,7 @@ TokenFileInfo TokenFileBuild::put_together() {
   for (const auto& [group, record] : read_)
     for (int64_t part = 0; part < record.parts; ++part) {
       refuse_if_stopped(options_);
-      append_part(IndexedDataset(folder_->part_prefix(group, part)), writer);
+      writer.add_documents(IndexedDataset(folder_->part_prefix(group, part)));
     }
   return publish(*folder_, writer);
 }
