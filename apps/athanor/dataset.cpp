@@ -1,4 +1,4 @@
-// athanor dataset build | inspect | verify; ledger.cpp has dataset ledger
+// athanor dataset build | verify; dataset_inspect.cpp, dataset_preview.cpp and ledger.cpp have the others
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -24,6 +24,7 @@
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
 #include "command.h"
+#include "dataset_inspect.h"
 #include "dataset_preview.h"
 #include "ledger.h"
 #include "read_remarks.h"
@@ -31,17 +32,13 @@
 namespace athanor::apps {
 namespace {
 
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
-  Env& env = system_env();
-  return Tokenizer::load(env, env.is_folder(path) ? join_path(path, "tokenizer.json") : path);
-}
-
 struct BuildCommand {
   std::string tokenizer, output, text_key = "text";
   std::string messages, prompt, answer, chat_template;
   std::vector<std::string> paths;
   double fim_rate = 0.0, fim_spm_rate = 0.5;
   int threads = num_usable_cpus();
+  uint64_t part_bytes = kPartBytes;
   bool text_key_given = false;
   bool json = false;
 
@@ -71,7 +68,7 @@ struct BuildCommand {
   }
 };
 
-// An interrupted one leaves what was there before, and no files of its own.
+// An interrupted one leaves what was there before, and the parts that are done, for the next call.
 TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& prefix,
                                   ProgressLine& line) const {
   std::optional<InstructionEncoder> instructions;
@@ -91,51 +88,17 @@ TokenFileInfo BuildCommand::build(const Tokenizer& with, const std::string& pref
                              .progress = show_tokenizing(line, /*say_done=*/false),
                              .stop = &watcher.requested(),
                              .instructions = instructions ? &*instructions : nullptr,
-                             .fim = fim ? &*fim : nullptr});
+                             .fim = fim ? &*fim : nullptr,
+                             .part_bytes = part_bytes});
   } catch (const Interrupted&) {
     line.clear();
-    std::fprintf(stderr, "athanor: interrupted: %s is as it was\n", printable(prefix).c_str());
+    std::fprintf(stderr, "athanor: interrupted: %s is as it was%s\n", printable(prefix).c_str(),
+                 system_env().exists(prefix + ".build")
+                     ? "; the same command goes on from the parts that are done"
+                     : "");
     throw Exit{128 + watcher.requested()};
   }
 }
-
-struct DatasetInspectCommand {
-  std::string prefix, tokenizer;
-  int64_t num_shown = 16;
-  bool json = false;
-
-  void run() const {
-    const IndexedDataset dataset(prefix);
-    const auto info = read_token_file_info(system_env(), dataset.prefix());
-    if (num_shown < 0) throw ConfigError(fmt::format("--tokens: got {}, expected 0 or more", num_shown));
-    std::vector<int32_t> ids(static_cast<size_t>(std::min(num_shown, dataset.num_tokens())));
-    dataset.read(0, ids);
-    Json facts = {{"prefix", dataset.prefix()},
-                  {"documents", dataset.num_documents()},
-                  {"sequences", dataset.num_sequences()},
-                  {"tokens", dataset.num_tokens()},
-                  {"type", token_type_name(dataset.type())},
-                  {"bin_bytes", dataset.bin_bytes()},
-                  {"idx_bytes", dataset.idx_bytes()},
-                  {"first_tokens", ids}};
-    if (dataset.has_loss_mask()) facts["tokens_in_loss"] = dataset.loss_mask()->num_counted();
-    if (info) {
-      facts["text_bytes"] = info->bytes;
-      facts["vocab_size"] = info->vocab_size;
-      facts["end_of_text"] = info->end_of_text;
-      facts["tokenizer_hash"] = info->tokenizer_hash;
-      facts["source"] = info->source;
-    }
-    if (!tokenizer.empty()) facts["first_text"] = load_tokenizer(tokenizer)->decode(ids);
-    if (json) return print_json(facts);
-    for (const auto& [key, value] : facts.items()) {
-      const std::string text = value.is_string()           ? printable(value.get<std::string>())
-                               : value.is_number_integer() ? with_commas(value.get<int64_t>())
-                                                           : printable(value.dump());
-      print(fmt::format("{:<15} {}\n", key, text));
-    }
-  }
-};
 
 struct DatasetVerifyCommand {
   std::string prefix, ledger;
@@ -153,6 +116,7 @@ struct DatasetVerifyCommand {
     const int64_t known = info ? info->vocab_size : int64_t{std::numeric_limits<int32_t>::max()};
     dataset.check_ids(vocab_size > 0 ? vocab_size : known);
     if (dataset.has_loss_mask()) dataset.loss_mask()->check_count();
+    if (const auto sources = dataset.open_sources()) sources->check_hash();
     if (info) {
       const std::string& name = dataset.prefix();
       check(info->tokens == dataset.num_tokens() && info->documents == dataset.num_documents(),
@@ -225,6 +189,13 @@ void add_dataset(CLI::App& app) {
   build_app->add_option("--threads", build->threads, "threads that encode")
       ->capture_default_str()
       ->check(CLI::Range(1, max_threads()));
+  build_app
+      ->add_option(
+          "--part-size", build->part_bytes,
+          "text of a part: what a kill loses at most; an unfinished build goes on with the same size only")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   build_app->add_option("PATH", build->paths, "files of text or JSON, each may be compressed, or folders")
       ->required();
   build_app->callback([command = build, app_of_build = build_app] {
@@ -236,16 +207,13 @@ void add_dataset(CLI::App& app) {
       "  athanor dataset build --tokenizer tokenizer.json --output data/en text/en\n"
       "  athanor dataset build --tokenizer tokenizer.json --output data/web --text-key content "
       "web.jsonl.zst\n"
-      "  athanor dataset build --tokenizer tokenizer.json --output data/chat --messages messages chat.jsonl");
+      "  athanor dataset build --tokenizer tokenizer.json --output data/chat --messages messages chat.jsonl\n"
+      "\n"
+      "A build that was interrupted goes on where it was when the same command is given again. The same "
+      "command in\n"
+      "several processes at once, on one machine or on several that share the disk, shares the work.");
 
-  const auto [inspect_app, inspect] =
-      add_dataset_command<DatasetInspectCommand>(dataset, "inspect", "Say what a token file holds");
-  inspect_app->add_option("PREFIX", inspect->prefix, kPrefixHelp)->required();
-  inspect_app->add_option("--tokenizer", inspect->tokenizer, "show the text of the first tokens, too");
-  inspect_app->add_option("--tokens", inspect->num_shown, "how many of the first tokens to show")
-      ->capture_default_str();
-  inspect_app->footer("Example:\n  athanor dataset inspect data/en --tokenizer tokenizer.json");
-
+  add_inspect(dataset);
   const auto [verify_app, verify] = add_dataset_command<DatasetVerifyCommand>(
       dataset, "verify", "Check a token file, or what a run has trained on");
   verify_app->add_option("PREFIX", verify->prefix, std::string(kPrefixHelp) + ": index, ids and hash");

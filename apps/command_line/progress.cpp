@@ -62,6 +62,17 @@ TokenizeProgress show_tokenizing(ProgressLine& line, bool say_done) {
       std::fprintf(stderr, "athanor: waiting for another process that tokenizes %s\n", source.c_str());
       return;
     }
+    if (state.parts_found > 0 || state.starts_anew) line.clear();
+    if (state.parts_found > 0)
+      std::fprintf(stderr, "athanor: tokenizing %s goes on: %s part%s of it %s done\n", source.c_str(),
+                   with_commas(state.parts_found).c_str(), state.parts_found == 1 ? "" : "s",
+                   state.parts_found == 1 ? "is" : "are");
+    if (state.starts_anew)
+      std::fprintf(
+          stderr,
+          "athanor: tokenizing %s starts anew: the text, the tokenizer or a setting is another one than in "
+          "the unfinished build that was there\n",
+          source.c_str());
     const auto done = static_cast<double>(state.bytes_done), total = static_cast<double>(state.bytes_total);
     const std::string tokens = human_count(static_cast<double>(state.tokens));
     line.update("tokenizing " + source, done, total,

@@ -1,6 +1,9 @@
 // `athanor dataset`: token files built by hand, examined, and trained on as the text they were made from.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <csignal>
 
 #include "apps/small_run.h"
 
@@ -45,6 +48,102 @@ TEST_F(DatasetCommand, BuildInspectVerify) {
                    "again/zh", "zh.jsonl"});
   EXPECT_EQ(place.read("again/zh.bin"), place.read("tokens/zh.bin"));
   EXPECT_EQ(place.read("again/zh.idx"), place.read("tokens/zh.idx"));
+}
+
+TEST_F(DatasetCommand, SaysWhereATokenCameFrom) {
+  place.write("src/a.jsonl", "{\"text\":\"\"}\n{\"text\":\"abc\"}\n\n{\"text\":\"deaf\"}\n");
+  place.write("src/b.txt", "bad");
+  build("src", "src");  // a b c . d e a f . b a d .
+  const Json token = json_of({"inspect", "tokens/src", "--token", "6", "--tokenizer", "tokenizer.json"});
+  EXPECT_EQ(token["document"], 1);
+  EXPECT_EQ(token["position"], 2);
+  EXPECT_EQ(token["document_tokens"], 5);
+  EXPECT_EQ(token["source"], Json::parse(R"({"file": "src/a.jsonl", "record": 2, "line": 4})"));
+  EXPECT_EQ(token["text_before"], "de");
+  EXPECT_EQ(token["text"], "a");
+  EXPECT_EQ(token["text_after"].get<std::string>().substr(0, 1), "f");
+  const Json document = json_of({"inspect", "tokens/src", "--document", "2", "--tokens", "2"});
+  EXPECT_EQ(document["first_token"], 9);
+  EXPECT_EQ(document["source"], Json::parse(R"({"file": "src/b.txt", "record": 0, "line": 0})"));
+  EXPECT_EQ(document["first_tokens"].size(), 2u);
+  EXPECT_EQ(document["text_bytes"], 3);
+  EXPECT_THAT(place.output_of({"dataset", "inspect", "tokens/src", "--token", "6"}),
+              HasSubstr("src/a.jsonl, record 2, line 4"));
+  EXPECT_THAT(place.output_of({"dataset", "inspect", "tokens/src", "--document", "2"}),
+              HasSubstr("src/b.txt, record 0, the whole file"));
+  for (const char* number : {"-1", "13"})
+    expect_refused(
+        place.run({"dataset", "inspect", "tokens/src", "--token", number}), 2,
+        {std::string("--token: got ") + number + ", expected 0 to 12, the tokens of 'tokens/src'"});
+  expect_refused(place.run({"dataset", "inspect", "tokens/src", "--document", "3"}), 2,
+                 {"--document: got 3, expected 0 to 2, the documents of 'tokens/src'"});
+  // Files of other programs say nothing of that; damaged ones are refused.
+  place.output_of({"dataset", "verify", "tokens/src"});
+  place.flip("tokens/src.sources", 9);
+  expect_refused(place.run({"dataset", "verify", "tokens/src"}), 1, {"tokens/src.sources"});
+  place.remove("tokens/src.sources");
+  EXPECT_EQ(json_of({"inspect", "tokens/src", "--token", "6"})["source"], nullptr);
+  EXPECT_THAT(place.output_of({"dataset", "inspect", "tokens/src", "--token", "6"}), HasSubstr("unknown"));
+}
+
+TEST_F(DatasetCommand, GoesOnAfterKillsWithTheSameBytes) {
+  std::string lines;
+  for (uint64_t i = 0; i < 300; ++i) lines += Json{{"text", invented_text(i, 40)}}.dump() + "\n";
+  place.write("large.jsonl", lines);
+  build("whole", "large.jsonl");
+  const auto arguments = [&](const char* threads) -> std::vector<std::string> {
+    return {"dataset",   "build", "--tokenizer", "tokenizer.json", "--output",   "tokens/x",
+            "--threads", threads, "--part-size", "2000",           "large.jsonl"};
+  };
+  const auto expect_whole = [&] {
+    for (const char* suffix : {".bin", ".idx", ".text_bytes", ".sources", ".meta.json"})
+      EXPECT_EQ(place.read(std::string("tokens/x") + suffix),
+                place.read(std::string("tokens/whole") + suffix))
+          << suffix;
+    EXPECT_FALSE(place.exists("tokens/x.build"));
+  };
+  const auto has_part = [&](int part) {
+    return place.exists(fmt::format("tokens/x.build/part-000000-{:06}.idx", part));
+  };
+  for (const int part : {0, 3, 4, 11, 25}) {
+    Program build = place.start(arguments(part % 2 == 0 ? "1" : "3"));
+    ASSERT_TRUE(build.wait_until([&] { return has_part(part); }));
+    build.signal(SIGKILL);
+    EXPECT_EQ(build.finish().signal, SIGKILL);
+    EXPECT_FALSE(place.exists("tokens/x.idx"));
+  }
+  {
+    Program build = place.start(arguments("2"), held_at("/x.build/part-", place.path("go")));
+    const std::string mine = fmt::format(".bin.tmp{}", build.pid());
+    ASSERT_TRUE(build.wait_until([&] {
+      const auto names = place.list("tokens/x.build");
+      return std::any_of(names.begin(), names.end(), [&](const auto& name) { return name.ends_with(mine); });
+    }));
+    build.signal(SIGINT);
+    ASSERT_TRUE(build.wait_until([&] { return !is_pending(build.pid(), SIGINT); }));
+    place.write("go", "");
+    const Outcome outcome = build.finish();
+    EXPECT_EQ(outcome.exit_code, 128 + SIGINT) << outcome.all();
+    EXPECT_THAT(outcome.err, HasSubstr("tokens/x is as it was; the same command goes on"));
+  }
+  const Outcome end = place.run(arguments("2"));
+  EXPECT_EQ(end.exit_code, 0) << end.all();
+  EXPECT_THAT(end.err, HasSubstr("goes on: "));
+  expect_whole();
+  // Two at once.
+  Program one = place.start(arguments("1")), other = place.start(arguments("1"));
+  EXPECT_EQ(one.finish().exit_code, 0);
+  EXPECT_EQ(other.finish().exit_code, 0);
+  expect_whole();
+  // Another setting starts anew and says so.
+  Program cut = place.start(arguments("1"));
+  ASSERT_TRUE(cut.wait_until([&] { return has_part(2); }));
+  cut.signal(SIGKILL);
+  cut.finish();
+  auto other_size = arguments("1");
+  other_size[9] = "3000";
+  EXPECT_THAT(place.run(other_size).err, HasSubstr("starts anew"));
+  expect_whole();
 }
 
 TEST_F(DatasetCommand, TokenFilesTrainLikeTheirText) {

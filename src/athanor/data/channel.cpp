@@ -28,15 +28,6 @@ void starts_of(const IndexedDataset& tokens, int64_t first, std::span<int32_t> s
   }
 }
 
-// Where the documents begin that have a token before `end`, and the end.
-std::vector<int64_t> document_starts_before(const IndexedDataset& tokens, int64_t end) {
-  std::vector<int64_t> starts;
-  for (int64_t d = 0; d < tokens.num_documents() && tokens.document_start(d) < end; ++d)
-    starts.push_back(tokens.document_start(d));
-  starts.push_back(end);
-  return starts;
-}
-
 }  // namespace
 
 Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> tokens,
@@ -60,7 +51,7 @@ Channel::Channel(ChannelOptions options, std::shared_ptr<const IndexedDataset> t
   num_train_tokens_ =
       num_tokens() - (valid_ == nullptr ? held_out(num_tokens(), options_.valid_fraction) : 0);
   if (options_.best_fit)
-    packing_ = std::make_shared<BestFit>(document_starts_before(*tokens_, num_train_tokens_), seq_len());
+    packing_ = std::make_shared<BestFit>(tokens_->document_starts_before(num_train_tokens_), seq_len());
   if (weight() > 0 && num_train_sequences() == 0 && options_.best_fit)
     throw Error(fmt::format("channel '{}': got no document of two tokens in the {} to train on, expected one",
                             name(), num_train_tokens_),

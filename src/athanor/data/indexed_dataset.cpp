@@ -175,6 +175,12 @@ std::optional<int64_t> IndexedDataset::text_bytes_of(int64_t document) const {
   return load<int64_t>(text_bytes_->data() + kTextBytesHeaderBytes, document);
 }
 
+std::unique_ptr<const DocumentSources> IndexedDataset::open_sources() const {
+  const std::string name = prefix_ + ".sources";
+  if (!system_env().exists(name)) return nullptr;
+  return std::make_unique<DocumentSources>(name, num_documents(), num_tokens_);
+}
+
 void IndexedDataset::check_index(const std::string& name) {
   const int64_t item_bytes = token_size_bytes(type_);
   int64_t position = 0;  // in tokens; lengths below 2^31 and fewer than 2^60 of them cannot overflow it
@@ -248,6 +254,21 @@ int64_t IndexedDataset::document_start(int64_t document) const {
   const int64_t sequence = load<int64_t>(boundaries_, document);
   return sequence == num_sequences_ ? num_tokens_
                                     : load<int64_t>(pointers_, sequence) / token_size_bytes(type_);
+}
+
+std::vector<int64_t> IndexedDataset::document_starts_before(int64_t end) const {
+  const int shift = std::countr_zero(static_cast<uint64_t>(token_size_bytes(type_)));
+  std::vector<int64_t> starts;
+  starts.reserve(static_cast<size_t>(num_boundaries_));
+  for (int64_t d = 0; d < num_documents(); ++d) {
+    const int64_t sequence = load<int64_t>(boundaries_, d);
+    const int64_t start =
+        sequence == num_sequences_ ? num_tokens_ : load<int64_t>(pointers_, sequence) >> shift;
+    if (start >= end) break;
+    starts.push_back(start);
+  }
+  starts.push_back(end);
+  return starts;
 }
 
 int64_t IndexedDataset::document_of(int64_t token) const {

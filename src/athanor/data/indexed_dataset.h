@@ -13,6 +13,7 @@
 // PREFIX.text_bytes is our own format, written if the writer was given the bytes of every document: "ATHBYTES" ·
 // u64 D documents · u64 tokens in all · D x i64 bytes of each document's text.
 // PREFIX.loss_mask (loss_mask.h) says which tokens count in the loss; without it all do.
+// PREFIX.sources (provenance/document_sources.h) says where each document came from, if the writer was told.
 // The writer stores a document as one sequence, ids as u16 if the vocabulary is below 65500, otherwise as i32. The
 // reader takes every integer type; the sizes in the files must match each other exactly.
 //
@@ -30,7 +31,9 @@
 #include <vector>
 
 #include "athanor/base/file.h"
+#include "athanor/data/building/number_file.h"
 #include "athanor/data/loss_mask.h"
+#include "athanor/data/provenance/document_sources.h"
 
 namespace athanor::data {
 
@@ -42,9 +45,12 @@ TokenType token_type_for(int64_t vocab_size);  // as in Megatron-LM: u16 below 6
 // "data/en.bin", "data/en.idx" and "data/en" all name the prefix "data/en".
 std::string token_file_prefix(const std::string& path);
 
+class IndexedDataset;
+
 class IndexedWriter {
  public:
-  IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size);
+  // temporary: begin of the names of its temporary files, on the same file system; empty: the prefix.
+  IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size, const std::string& temporary = "");
   ~IndexedWriter();
   IndexedWriter(const IndexedWriter&) = delete;
   IndexedWriter& operator=(const IndexedWriter&) = delete;
@@ -52,28 +58,36 @@ class IndexedWriter {
   // Error for an id outside [0, vocab_size). text_bytes: the bytes of the text that the ids stand for, if known.
   // loss_mask: for each token 1 if it counts in the loss as a target, otherwise 0; empty: all count.
   void add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes = std::nullopt,
-                    std::span<const uint8_t> loss_mask = {});
-  // Syncs all files under temporary names, then renames .bin, .text_bytes and .loss_mask, and .idx last.
+                    std::span<const uint8_t> loss_mask = {}, const DocumentSource* source = nullptr);
+  // All documents of a token file of the same type, with what is known of them; its ids are not looked at again.
+  void add_documents(const IndexedDataset& part);
+  // Syncs all files under temporary names: what lies at the prefix is still what was there. No more documents.
+  void sync();
+  std::string full_hash() const;  // after sync(): what IndexedDataset::full_hash() will be
+  // sync() if there was none, then renames .bin, .text_bytes, .loss_mask and .sources, and .idx last.
   void finish();
 
-  int64_t num_documents() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t num_documents() const { return lengths_.count(); }
   int64_t num_tokens() const { return num_tokens_; }
 
  private:
+  std::string temporary_of(const char* suffix) const { return temporary_ + suffix + temporary_end_; }
   void write_index();
   void write_text_bytes();
 
   Env& env_;
-  std::string prefix_, bin_temporary_, idx_temporary_, bytes_temporary_;
+  std::string prefix_, temporary_, temporary_end_;
   int64_t vocab_size_;
   TokenType type_;
   std::unique_ptr<WritableFile> bin_;
-  std::vector<int32_t> lengths_;
-  std::vector<int64_t> text_bytes_;  // of each document, as long as every document came with its bytes
-  std::vector<uint16_t> narrow_;     // buffer: a document's ids as u16
+  NumberFile lengths_;
+  NumberFile text_bytes_;         // of each document, as long as every document came with its bytes
+  std::vector<uint16_t> narrow_;  // buffer: a document's ids as u16
   LossMaskWriter mask_;
+  SourcesWriter sources_;  // likewise as long as every document came with its source
   int64_t num_tokens_ = 0;
-  bool finished_ = false;
+  bool has_text_bytes_ = false, has_loss_mask_ = false, has_sources_ = false;
+  bool synced_ = false, finished_ = false;
 };
 
 class IndexedDataset {
@@ -87,12 +101,15 @@ class IndexedDataset {
   int64_t num_documents() const { return num_boundaries_ - 1; }
   uint64_t idx_bytes() const { return idx_.size_bytes(); }
   uint64_t bin_bytes() const { return bin_.size_bytes(); }
+  const MappedFile& bin() const { return bin_; }  // the ids as they are stored
 
   // The ids of tokens first, first + 1, ... Error for a range outside the stream or an id that int32 cannot hold. The
   // caller checks for negative ids and ids outside its vocabulary.
   void read(int64_t first, std::span<int32_t> out) const;
   // The token where document d begins, for d in [0, num_documents()]; the last one is num_tokens().
   int64_t document_start(int64_t document) const;
+  // Where the documents begin that have a token before `end`, in their order, and `end`.
+  std::vector<int64_t> document_starts_before(int64_t end) const;
   int64_t document_of(int64_t token) const;  // the last document that begins at or before the token
   // Bytes of the text of document d; none without PREFIX.text_bytes.
   std::optional<int64_t> text_bytes_of(int64_t document) const;
@@ -100,6 +117,8 @@ class IndexedDataset {
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
   bool has_loss_mask() const { return loss_mask_ != nullptr; }
   const LossMask* loss_mask() const { return loss_mask_.get(); }
+  // Where the documents came from; null without PREFIX.sources.
+  std::unique_ptr<const DocumentSources> open_sources() const;
 
   // Hash of the whole index and of blocks spread over the ids and the loss mask: cheap, and notices an exchanged file.
   std::string quick_hash() const;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "athanor/base/check.h"
+#include "athanor/base/hash.h"
 #include "athanor/data/indexed_dataset.h"
 
 namespace athanor::data {
@@ -14,52 +15,72 @@ void append_value(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Appends n values in pieces, so that the index of a large corpus is not held in memory a second time.
-template <typename T, typename Next>
-void append_array(WritableFile& file, int64_t count, Next next) {
-  std::string piece;
-  for (int64_t i = 0; i < count; ++i) {
-    append_value<T>(piece, next(i));
-    if (piece.size() >= (size_t{1} << 16)) {
-      file.append(piece);
-      piece.clear();
-    }
+constexpr const char* kSuffixes[] = {".bin", ".idx", ".text_bytes", ".loss_mask", ".sources"};
+
+// Appends values in pieces; end() the last one.
+template <typename T>
+class Values {
+ public:
+  explicit Values(WritableFile& file) : file_(file) {}
+  void add(T value) {
+    append_value(piece_, value);
+    if (piece_.size() >= (size_t{1} << 16)) end();
   }
-  file.append(piece);
+  void end() {
+    file_.append(piece_);
+    piece_.clear();
+  }
+
+ private:
+  WritableFile& file_;
+  std::string piece_;
+};
+
+// In pieces: a mapped file would count as memory of the process.
+void add_file(Env& env, const std::string& path, Hash128& hash) {
+  const auto file = env.open(path);
+  std::string piece(size_t{1} << 20, '\0');
+  for (uint64_t at = 0; at < file->size_bytes(); at += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), file->size_bytes() - at)));
+    file->read(at, piece.data(), piece.size());
+    hash.update(piece);
+  }
 }
 
 }  // namespace
 
-IndexedWriter::IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size)
+IndexedWriter::IndexedWriter(Env& env, const std::string& prefix, int64_t vocab_size,
+                             const std::string& temporary)
     : env_(env),
       prefix_(prefix),
       // Two processes that write the same files must not write into each other's.
-      bin_temporary_(fmt::format("{}.bin.tmp{}", prefix, ::getpid())),
-      idx_temporary_(fmt::format("{}.idx.tmp{}", prefix, ::getpid())),
-      bytes_temporary_(fmt::format("{}.text_bytes.tmp{}", prefix, ::getpid())),
+      temporary_(temporary.empty() ? prefix : temporary),
+      temporary_end_(fmt::format(".tmp{}", ::getpid())),
       vocab_size_(vocab_size),
       type_(token_type_for(vocab_size)),
-      mask_(env, fmt::format("{}.loss_mask.tmp{}", prefix, ::getpid())) {
+      lengths_(env, temporary_of(".lengths")),
+      text_bytes_(env, temporary_of(".bytes")),
+      mask_(env, temporary_of(".loss_mask")),
+      sources_(env, temporary_of(".sources")) {
   check(vocab_size >= 1 && vocab_size <= std::numeric_limits<int32_t>::max(),
         "'{}': got a vocabulary of {}, expected 1 to 2^31 - 1", prefix, vocab_size);
-  bin_ = env_.create(bin_temporary_);
+  bin_ = env_.create(temporary_of(".bin"));
 }
 
 IndexedWriter::~IndexedWriter() {
   if (finished_) return;
   try {
     bin_.reset();
-    env_.remove_all(bin_temporary_);
-    env_.remove_all(idx_temporary_);
-    env_.remove_all(bytes_temporary_);
-    env_.remove_all(mask_.path());
+    lengths_.remove();
+    text_bytes_.remove();
+    for (const char* suffix : kSuffixes) env_.remove_all(temporary_of(suffix));
   } catch (const Failure&) {  // the error that brought us here is the one worth reporting
   }
 }
 
 void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int64_t> text_bytes,
-                                 std::span<const uint8_t> loss_mask) {
-  check(!finished_, "'{}': is finished, expected no more documents", prefix_);
+                                 std::span<const uint8_t> loss_mask, const DocumentSource* source) {
+  check(!synced_, "'{}': is finished, expected no more documents", prefix_);
   check(ids.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()),
         "'{}': document {} has {} tokens, expected fewer than 2^31", prefix_, num_documents(), ids.size());
   for (const int32_t id : ids)
@@ -73,64 +94,113 @@ void IndexedWriter::add_document(std::span<const int32_t> ids, std::optional<int
   } else {
     bin_->append(ids.data(), ids.size() * sizeof(int32_t));
   }
-  if (text_bytes && text_bytes_.size() == lengths_.size()) text_bytes_.push_back(*text_bytes);
-  lengths_.push_back(static_cast<int32_t>(ids.size()));
+  if (text_bytes && text_bytes_.count() == lengths_.count()) text_bytes_.add(*text_bytes);
+  if (source != nullptr && sources_.num_documents() == lengths_.count()) sources_.add(*source);
+  lengths_.add(static_cast<int64_t>(ids.size()));
   num_tokens_ += static_cast<int64_t>(ids.size());
 }
 
+void IndexedWriter::add_documents(const IndexedDataset& part) {
+  check(!synced_, "'{}': is finished, expected no more documents", prefix_);
+  check(part.type() == type_, "'{}': is of type {}, expected {} as '{}'", part.prefix(),
+        token_type_name(part.type()), token_type_name(type_), prefix_);
+  const auto sources = part.open_sources();
+  std::vector<uint8_t> mask;
+  for (int64_t d = 0; d < part.num_documents(); ++d) {
+    const int64_t first = part.document_start(d), tokens = part.document_start(d + 1) - first;
+    if (part.has_loss_mask()) {
+      mask.resize(static_cast<size_t>(tokens));
+      part.read_loss_mask(first, mask);
+    }
+    mask_.add(tokens, mask);
+    if (const auto bytes = part.text_bytes_of(d); bytes && text_bytes_.count() == lengths_.count())
+      text_bytes_.add(*bytes);
+    if (sources != nullptr && sources_.num_documents() == lengths_.count()) sources_.add(sources->of(d));
+    lengths_.add(tokens);
+  }
+  bin_->append(part.bin().data(), part.bin().size_bytes());
+  num_tokens_ += part.num_tokens();
+}
+
 void IndexedWriter::write_index() {
-  const auto idx = env_.create(idx_temporary_);
+  const auto idx = env_.create(temporary_of(".idx"));
   std::string header("MMIDIDX\0\0", 9);
   append_value<uint64_t>(header, 1);
   append_value<uint8_t>(header, static_cast<uint8_t>(type_));
-  append_value<uint64_t>(header, lengths_.size());
-  append_value<uint64_t>(header, lengths_.size() + 1);
+  append_value<uint64_t>(header, static_cast<uint64_t>(num_documents()));
+  append_value<uint64_t>(header, static_cast<uint64_t>(num_documents()) + 1);
   idx->append(header);
-  append_array<int32_t>(*idx, num_documents(), [&](int64_t s) { return lengths_[static_cast<size_t>(s)]; });
+  Values<int32_t> lengths(*idx);
+  lengths_.for_each([&](int64_t length) { lengths.add(static_cast<int32_t>(length)); });
+  lengths.end();
+  Values<int64_t> pointers(*idx);
   int64_t pointer = 0;
-  append_array<int64_t>(*idx, num_documents(), [&](int64_t s) {
-    const int64_t here = pointer;
-    pointer += lengths_[static_cast<size_t>(s)] * token_size_bytes(type_);
-    return here;
+  lengths_.for_each([&](int64_t length) {
+    pointers.add(pointer);
+    pointer += length * token_size_bytes(type_);
   });
-  append_array<int64_t>(*idx, num_documents() + 1, [](int64_t d) { return d; });
+  pointers.end();
+  Values<int64_t> boundaries(*idx);
+  for (int64_t d = 0; d <= num_documents(); ++d) boundaries.add(d);
+  boundaries.end();
   idx->sync();
   idx->close();
 }
 
 void IndexedWriter::write_text_bytes() {
-  const auto file = env_.create(bytes_temporary_);
+  const auto file = env_.create(temporary_of(".text_bytes"));
   std::string header("ATHBYTES");
-  append_value<uint64_t>(header, text_bytes_.size());
+  append_value<uint64_t>(header, static_cast<uint64_t>(text_bytes_.count()));
   append_value<uint64_t>(header, static_cast<uint64_t>(num_tokens_));
   file->append(header);
-  append_array<int64_t>(*file, num_documents(),
-                        [&](int64_t d) { return text_bytes_[static_cast<size_t>(d)]; });
+  Values<int64_t> bytes(*file);
+  text_bytes_.for_each([&](int64_t of_document) { bytes.add(of_document); });
+  bytes.end();
   file->sync();
   file->close();
 }
 
-void IndexedWriter::finish() {
-  check(!finished_, "'{}': is finished already", prefix_);
+void IndexedWriter::sync() {
+  check(!synced_, "'{}': is finished already", prefix_);
   bin_->sync();
   bin_->close();
   write_index();
-  const bool has_text_bytes = text_bytes_.size() == lengths_.size();
-  if (has_text_bytes) write_text_bytes();
-  const bool has_loss_mask = mask_.finish();
+  has_text_bytes_ = text_bytes_.count() == lengths_.count();
+  if (has_text_bytes_) write_text_bytes();
+  has_loss_mask_ = mask_.finish();
+  has_sources_ = num_documents() > 0 && sources_.num_documents() == num_documents();
+  if (has_sources_) sources_.finish(num_tokens_);
+  lengths_.remove();
+  text_bytes_.remove();
+  synced_ = true;
+}
+
+std::string IndexedWriter::full_hash() const {
+  check(synced_, "'{}': is not on the disk yet, expected sync() before its hash", prefix_);
+  Hash128 hash;
+  add_file(env_, temporary_of(".idx"), hash);
+  add_file(env_, temporary_of(".bin"), hash);
+  if (has_loss_mask_) add_file(env_, temporary_of(".loss_mask"), hash);
+  return hash.hex();
+}
+
+void IndexedWriter::finish() {
+  check(!finished_, "'{}': is finished already", prefix_);
+  if (!synced_) sync();
   // So that neither a kill nor a power cut in between can leave an old index on new ids: the old index is gone
   // for good before the ids change, and the new one comes after them.
   if (env_.exists(prefix_ + ".idx")) {
     env_.remove_all(prefix_ + ".idx");
     env_.sync_folder(parent_folder(prefix_));
   }
-  env_.remove_all(prefix_ + ".text_bytes");
-  env_.remove_all(prefix_ + ".loss_mask");
-  env_.rename(bin_temporary_, prefix_ + ".bin");
-  if (has_text_bytes) env_.rename(bytes_temporary_, prefix_ + ".text_bytes");
-  if (has_loss_mask) env_.rename(mask_.path(), prefix_ + ".loss_mask");
+  for (const char* suffix : {".text_bytes", ".loss_mask", ".sources"}) env_.remove_all(prefix_ + suffix);
+  const auto publish = [&](const char* suffix) { env_.rename(temporary_of(suffix), prefix_ + suffix); };
+  publish(".bin");
+  if (has_text_bytes_) publish(".text_bytes");
+  if (has_loss_mask_) publish(".loss_mask");
+  if (has_sources_) publish(".sources");
   env_.sync_folder(parent_folder(prefix_));
-  env_.rename(idx_temporary_, prefix_ + ".idx");
+  publish(".idx");
   env_.sync_folder(parent_folder(prefix_));
   finished_ = true;
 }

@@ -56,15 +56,11 @@ std::string token_file_info_json(const TokenFileInfo& info) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& prefix) {
-  const std::string path = prefix + ".meta.json";
-  if (!env.exists(path)) return std::nullopt;
-  constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
-  const std::string text = env.read_text(path, kMaxBytes);
+TokenFileInfo parse_token_file_info(const std::string& text, const std::string& path) {
   try {
     const auto json = nlohmann::json::parse(text);
     check_format(path, json.at("format").get<int64_t>(), kTokenFileFormat,
-                 fmt::format("remove the files {}.* and tokenize the text again", prefix));
+                 "remove the files beside it that have its name, and tokenize the text again");
     TokenFileInfo info;
     json.at("documents").get_to(info.documents);
     json.at("tokens").get_to(info.tokens);
@@ -80,6 +76,13 @@ std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& p
   } catch (const nlohmann::json::exception& error) {
     fail("'{}': is damaged: {}", path, error.what());
   }
+}
+
+std::optional<TokenFileInfo> read_token_file_info(Env& env, const std::string& prefix) {
+  const std::string path = prefix + ".meta.json";
+  if (!env.exists(path)) return std::nullopt;
+  constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
+  return parse_token_file_info(env.read_text(path, kMaxBytes), path);
 }
 
 }  // namespace athanor::data

@@ -88,19 +88,17 @@ class OpenBins {
   std::vector<uint32_t> before_;  // of each sequence, in the list that it is in
 };
 
-// Documents with a rest, the longest first and those alike in their order.
-std::vector<uint32_t> by_length(const std::vector<int64_t>& starts, int64_t seq_len) {
-  std::vector<int64_t> place(static_cast<size_t>(seq_len) + 1, 0);  // of the next document of each length
-  const auto rest_of = [&](size_t d) {
-    return static_cast<size_t>(std::max<int64_t>(starts[d + 1] - starts[d] - 1, 0) % seq_len);
-  };
-  for (size_t d = 0; d + 1 < starts.size(); ++d) ++place[rest_of(d)];
-  int64_t total = 0;
-  for (size_t rest = place.size() - 1; rest > 0; --rest) total += std::exchange(place[rest], total);
-  std::vector<uint32_t> order(static_cast<size_t>(total));
-  for (size_t d = 0; d + 1 < starts.size(); ++d)
-    if (const size_t rest = rest_of(d); rest > 0)
-      order[static_cast<size_t>(place[rest]++)] = static_cast<uint32_t>(d);
+// Documents with a rest, the longest first and those alike in their order. `counts` [seq_len + 1]: of each rest.
+std::vector<uint32_t> by_length(const std::vector<uint32_t>& rests, const std::vector<uint32_t>& counts) {
+  std::vector<uint32_t> place(counts.size(), 0);  // of the next document of each rest
+  uint32_t total = 0;
+  for (size_t rest = counts.size() - 1; rest > 0; --rest) {
+    place[rest] = total;
+    total += counts[rest];
+  }
+  std::vector<uint32_t> order(total);
+  for (uint32_t d = 0; d < rests.size(); ++d)
+    if (rests[d] > 0) order[place[rests[d]]++] = d;
   return order;
 }
 
@@ -108,21 +106,32 @@ std::vector<uint32_t> by_length(const std::vector<int64_t>& starts, int64_t seq_
 
 BestFit::BestFit(std::vector<int64_t> starts, int64_t seq_len)
     : starts_(std::move(starts)), seq_len_(seq_len) {
-  check(seq_len >= 1, "packing: got a seq_len of {}, expected at least 1", seq_len);
+  check(seq_len >= 1 && seq_len < kNone, "packing: got a seq_len of {}, expected 1 to 2^32 - 2", seq_len);
   check(!starts_.empty() && starts_.size() <= kNone, "packing: got {} documents, expected fewer than 2^32",
         starts_.size());
   const size_t documents = starts_.size() - 1;
+  std::vector<uint32_t> rests(documents), counts(static_cast<size_t>(seq_len) + 1, 0);
+  longs_.reserve(documents);  // address space; memory is what is written
   for (uint32_t d = 0; d < documents; ++d) {
     const int64_t targets = targets_of(d);
     num_targets_ += targets;
-    if (targets < seq_len_) continue;
-    longs_.push_back({num_whole_, d});
-    num_whole_ += targets / seq_len_;
+    int64_t whole = 0;
+    if (targets >= seq_len_) {
+      whole = targets / seq_len_;
+      longs_.push_back({num_whole_, d});
+      num_whole_ += whole;
+    }
+    rests[d] = static_cast<uint32_t>(targets - whole * seq_len_);
+    ++counts[rests[d]];
   }
+  const std::vector<uint32_t> order = by_length(rests, counts);
+  std::vector<uint32_t> bin_of = std::move(rests);  // documents without a rest become kNone below
+  if (counts[0] > 0) std::replace(bin_of.begin(), bin_of.end(), uint32_t{0}, kNone);
   OpenBins open(seq_len_);
-  std::vector<uint32_t> bin_of(documents, kNone);
-  for (const uint32_t document : by_length(starts_, seq_len_))
-    bin_of[document] = open.take(targets_of(document) % seq_len_);
+  auto document = order.begin();
+  for (size_t rest = counts.size() - 1; rest > 0; --rest)
+    for (uint32_t left = counts[rest]; left > 0; --left)
+      bin_of[*document++] = open.take(static_cast<int64_t>(rest));
   fill_bins(bin_of, open.count());
 }
 
