@@ -77,11 +77,7 @@ using namespace filters;
 }  // namespace corpus
 namespace data {
 namespace packing {}
-namespace provenance {}
-namespace building {}
 using namespace packing;
-using namespace provenance;
-using namespace building;
 }  // namespace data
 namespace checkpoint {
 namespace format {}

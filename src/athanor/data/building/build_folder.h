@@ -82,3 +82,7 @@ class BuildFolder {
 };
 
 }  // namespace athanor::data::building
+
+namespace athanor {
+using athanor::data::building::BuildFolder;
+}  // namespace athanor

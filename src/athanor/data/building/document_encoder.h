@@ -43,3 +43,7 @@ class DocumentEncoder {
 };
 
 }  // namespace athanor::data::building
+
+namespace athanor {
+using athanor::data::building::DocumentEncoder;
+}  // namespace athanor

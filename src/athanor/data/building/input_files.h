@@ -44,3 +44,8 @@ class InputFiles {
 };
 
 }  // namespace athanor::data::building
+
+namespace athanor {
+using athanor::data::building::FileGroup;
+using athanor::data::building::InputFiles;
+}  // namespace athanor

@@ -65,3 +65,7 @@ class NumberFile {
 };
 
 }  // namespace athanor::data::building
+
+namespace athanor {
+using athanor::data::building::NumberFile;
+}  // namespace athanor

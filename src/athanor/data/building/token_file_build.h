@@ -73,3 +73,7 @@ class TokenFileBuild {
 };
 
 }  // namespace athanor::data::building
+
+namespace athanor {
+using athanor::data::building::TokenFileBuild;
+}  // namespace athanor

@@ -85,3 +85,9 @@ class DocumentSources {
 };
 
 }  // namespace athanor::data::provenance
+
+namespace athanor {
+using athanor::data::provenance::DocumentSource;
+using athanor::data::provenance::DocumentSources;
+using athanor::data::provenance::SourcesWriter;
+}  // namespace athanor

@@ -1,4 +1,4 @@
-#include "dataset_preview.h"
+#include "apps/athanor/dataset/dataset_preview.h"
 
 #include <fmt/core.h>
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/athanor/data_settings.h"
 #include "apps/command_line/print.h"
 #include "apps/command_line/progress.h"
 #include "apps/command_line/terminal.h"
@@ -22,7 +23,6 @@
 #include "athanor/data/dataset.h"
 #include "athanor/observe/terminal_style.h"
 #include "athanor/run/init_from.h"
-#include "data_settings.h"
 
 namespace athanor::apps {
 namespace {

@@ -11,6 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/athanor/command.h"
+#include "apps/athanor/dataset/dataset_inspect.h"
+#include "apps/athanor/dataset/dataset_preview.h"
+#include "apps/athanor/ledger.h"
+#include "apps/athanor/read_remarks.h"
 #include "apps/command_line/print.h"
 #include "apps/command_line/program.h"
 #include "apps/command_line/progress.h"
@@ -23,11 +28,6 @@
 #include "athanor/data/instructions/instruction_encoder.h"
 #include "athanor/data/tokenize.h"
 #include "athanor/launch/stop_watcher.h"
-#include "command.h"
-#include "dataset_inspect.h"
-#include "dataset_preview.h"
-#include "ledger.h"
-#include "read_remarks.h"
 
 namespace athanor::apps {
 namespace {

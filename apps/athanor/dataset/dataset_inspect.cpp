@@ -1,4 +1,4 @@
-#include "dataset_inspect.h"
+#include "apps/athanor/dataset/dataset_inspect.h"
 
 #include <fmt/core.h>
 
@@ -7,11 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "apps/athanor/command.h"
 #include "apps/command_line/print.h"
 #include "athanor/base/human.h"
 #include "athanor/data/indexed_dataset.h"
 #include "athanor/data/tokenize.h"
-#include "command.h"
 
 namespace athanor::apps {
 namespace {
