@@ -15,5 +15,6 @@ void add_bench_faults(CLI::App& app);
 void add_bench_gemm(CLI::App& app);
 void add_bench_optimizer(CLI::App& app);
 void add_bench_pipeline(CLI::App& app);
+void add_bench_tokenizer(CLI::App& app);
 
 }  // namespace athanor::apps

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   add_bench_data(app);
   add_bench_faults(app);
   add_bench_checkpoint(app);
+  add_bench_tokenizer(app);
   app.footer("athanor-bench MEASUREMENT --help tells more; docs/performance.md says what they show.");
   return run_program(app, argc, argv);
 }

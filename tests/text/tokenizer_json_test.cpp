@@ -96,7 +96,8 @@ TEST(TokenizerJson, RefusesWhatIsNotOneJsonObject) {
   EXPECT_NE(error_of("{}").find("t.json: key 'model' is missing"), std::string::npos);
   EXPECT_NE(error_of(valid().dump() + "x").find("not valid JSON"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": \"\xFF\"}").find("not valid JSON"), std::string::npos);
-  EXPECT_NE(error_of(R"({"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}, "merges": []}})").find("differ"),
+  EXPECT_NE(error_of(R"({"model": {"type": "BPE", "vocab": {"a": 0, "a": 1}, "merges": []}})")
+                .find("token 'a' stands twice"),
             std::string::npos);
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "[";

@@ -6,6 +6,7 @@
 // Pointers and references are valid until the next insertion. Thread rule: as for a std::vector.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -37,7 +38,7 @@ class FlatMap {
   Value* find(uint64_t key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
 
   Value& operator[](uint64_t key) {
-    if ((size_ + 1) * 2 > slots_.size()) grow();
+    if ((size_ + 1) * 2 > slots_.size()) resize(slots_.size() * 2);
     size_t i = home(key);
     while (slots_[i].first != key && slots_[i].first != kEmpty) i = (i + 1) & (slots_.size() - 1);
     if (slots_[i].first == kEmpty) {
@@ -48,6 +49,11 @@ class FlatMap {
   }
 
   size_t size() const { return size_; }
+  // Makes room for so many keys at once.
+  void reserve(size_t num_keys) {
+    if (const size_t num_slots = std::bit_ceil(2 * num_keys + 2); num_slots > slots_.size())
+      resize(num_slots);
+  }
 
   template <typename Visit>
   void for_each(Visit visit) const {
@@ -63,8 +69,8 @@ class FlatMap {
     return (key ^ key >> 32) & (slots_.size() - 1);
   }
 
-  void grow() {
-    std::vector<std::pair<uint64_t, Value>> old(slots_.size() * 2, {kEmpty, Value{}});
+  void resize(size_t num_slots) {
+    std::vector<std::pair<uint64_t, Value>> old(num_slots, {kEmpty, Value{}});
     old.swap(slots_);
     for (auto& [key, value] : old) {
       if (key == kEmpty) continue;

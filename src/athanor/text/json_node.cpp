@@ -98,7 +98,23 @@ void JsonNode::fail_type(const std::string& expected) const {
   fail(fmt::format("got {}, expected {}", value_->type_name(), expected));
 }
 
-JsonFile::JsonFile(const std::string& name, std::string_view text) : name_(name) {
+JsonFile::JsonFile(const std::string& name, std::string_view text, std::span<const ByteSpan> left_out)
+    : name_(name) {
+  if (!left_out.empty()) {
+    std::string rest;
+    size_t done = 0;
+    for (const auto& [begin, end] : left_out) {
+      rest.append(text.substr(done, begin + 1 - done)).push_back(text[end - 1]);
+      done = end;
+    }
+    rest.append(text.substr(done));
+    try {
+      value_ = std::move(JsonFile(name, rest).value_);
+      return;
+    } catch (const Error&) {
+      value_ = nullptr;  // the whole text says in which line and column that is
+    }
+  }
   // A DOM keeps the last of two equal keys without a word, so the keys are counted while it is built.
   std::vector<size_t> num_keys;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {

@@ -12,11 +12,13 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "athanor/base/namespaces.h"
+#include "athanor/text/byte_span.h"
 
 namespace athanor::text {
 
@@ -51,7 +53,8 @@ class JsonNode {
 
 class JsonFile {
  public:
-  JsonFile(const std::string& name, std::string_view text);
+  // `left_out` are the places of values, objects or arrays in order, that are read as empty ones.
+  JsonFile(const std::string& name, std::string_view text, std::span<const ByteSpan> left_out = {});
   ~JsonFile();
   JsonFile(JsonFile&&) noexcept;
   JsonNode root() const;

@@ -147,10 +147,18 @@ void Pipeline::encode_segment(const Matchers& matchers, Piece segment, WordCache
 
 void Pipeline::encode_piece(Piece piece, WordCache& cache, const Output& output) const {
   const auto put = [&](Piece word) {
-    if (output.ranges)
-      trace_word(word, cache, output);
-    else
-      encode_word(word.text, cache, output.ids);
+    const auto put_part = [&](Piece part) {
+      if (output.ranges)
+        trace_word(part, cache, output);
+      else
+        encode_word(part.text, cache, output.ids);
+    };
+    if (word.text.size() <= WordCache::kMaxBytes) return put_part(word);
+    for (size_t at = 0; at < word.text.size();) {
+      const size_t end = parts_.model->part_end(word.text, at);
+      put_part(word.part(at, end));
+      at = end;
+    }
   };
   if (!parts_.pre_tokenizer) return put(piece);
   parts_.pre_tokenizer->split(piece, put);

@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/text/formats/sentencepiece.h"
 #include "athanor/text/formats/tiktoken.h"
+#include "athanor/text/models/bpe_tables.h"
 #include "athanor/text/pipeline.h"
 
 namespace athanor::text {
@@ -62,7 +63,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(Env& env, const std::string& pa
 
 std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name,
                                                   TokenizerFiles files) {
-  const text::JsonFile file(name, json);
+  auto tables = text::read_bpe_tables(json);
+  const text::JsonFile file(name, json, tables ? tables->places : std::vector<ByteSpan>{});
   const text::JsonNode root = file.root();
   refuse_vocabulary(root, name);
   if (const auto version = root.find("version"); version && version->text() != "1.0")
@@ -71,7 +73,7 @@ std::shared_ptr<const Tokenizer> Tokenizer::parse(std::string_view json, const s
   parts.name = name;
   if (const auto node = root.find("normalizer")) parts.normalizer = text::parse_normalizer(*node);
   if (const auto node = root.find("pre_tokenizer")) parts.pre_tokenizer = text::parse_pre_tokenizer(*node);
-  parts.model = text::parse_model(root.at("model"));
+  parts.model = text::parse_model(root.at("model"), std::move(tables));
   if (const auto node = root.find("decoder")) parts.decoder = text::parse_decoder(*node);
   if (const auto node = root.find("post_processor")) parts.post_processor = text::parse_post_processor(*node);
   if (const auto node = root.find("added_tokens"))

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/check.h"
 #include "athanor/text/models/bpe_model.h"
+#include "athanor/text/models/bpe_tables.h"
 
 namespace athanor::text::models {
 namespace {
@@ -24,13 +26,26 @@ std::pair<std::string, std::string> parse_pair(const JsonNode& node) {
   return {items[0].text(), items[1].text()};
 }
 
-Merges parse_merges(const JsonNode& node, const Vocabulary& vocabulary) {
+BpeTables tables_of(const JsonNode& node) {
+  BpeTables tables;
+  const JsonNode vocab = node.at("vocab");
+  for (auto& [token, id] : parse_tokens(vocab))
+    tables.vocab.emplace_back(tables.storage.emplace_back(token), id);
+  for (const JsonNode& item : node.at("merges").items()) {
+    auto [left, right] = parse_pair(item);
+    tables.merges.emplace_back(tables.storage.emplace_back(std::move(left)),
+                               tables.storage.emplace_back(std::move(right)));
+  }
+  return tables;
+}
+
+Merges find_merges(const BpeTables& tables, const Vocabulary& vocabulary, const std::string& name) {
   Merges merges;
-  for (const JsonNode& item : node.items()) {
-    const auto [left, right] = parse_pair(item);
+  merges.reserve(tables.merges.size());
+  for (const auto& [left, right] : tables.merges) {
     const auto left_id = vocabulary.find(left), right_id = vocabulary.find(right);
-    if (!left_id || !right_id)
-      item.fail(fmt::format("token '{}' is not in the vocabulary", left_id ? right : left));
+    check(left_id && right_id, "{}[{}]: token '{}' is not in the vocabulary", name, merges.size(),
+          left_id ? right : left);
     merges.emplace_back(*left_id, *right_id);
   }
   return merges;
@@ -38,9 +53,10 @@ Merges parse_merges(const JsonNode& node, const Vocabulary& vocabulary) {
 
 }  // namespace
 
-std::unique_ptr<Model> parse_bpe(const JsonNode& node) {
-  Vocabulary vocabulary = parse_vocabulary(node.at("vocab"));
-  const Merges merges = parse_merges(node.at("merges"), vocabulary);
+std::unique_ptr<Model> parse_bpe(const JsonNode& node, std::optional<BpeTables> given) {
+  const BpeTables tables = given ? *std::move(given) : tables_of(node);
+  Vocabulary vocabulary(node.at("vocab").name(), tables.vocab);
+  const Merges merges = find_merges(tables, vocabulary, node.at("merges").name());
   BpeOptions options;
   options.name = node.name();
   if (const auto unk = node.find("unk_token")) {

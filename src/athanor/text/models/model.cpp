@@ -17,7 +17,7 @@ std::string type_of(const JsonNode& node) {
 
 }  // namespace
 
-Vocabulary parse_vocabulary(const JsonNode& node) {
+std::vector<std::pair<std::string, int64_t>> parse_tokens(const JsonNode& node) {
   if (!node.value().is_object()) node.fail_type("object");
   std::vector<std::pair<std::string, int64_t>> tokens;
   tokens.reserve(node.value().size());
@@ -26,7 +26,11 @@ Vocabulary parse_vocabulary(const JsonNode& node) {
       node.at(token).integer();  // says what is wrong
     tokens.emplace_back(token, id.get<int64_t>());
   }
-  return {node.name(), std::move(tokens)};
+  return tokens;
+}
+
+Vocabulary parse_vocabulary(const JsonNode& node) {
+  return {node.name(), parse_tokens(node)};
 }
 
 std::string Model::shown(int32_t id, std::string_view) const {
@@ -34,9 +38,9 @@ std::string Model::shown(int32_t id, std::string_view) const {
   return token ? *token : std::string();
 }
 
-std::unique_ptr<Model> parse_model(const JsonNode& node) {
+std::unique_ptr<Model> parse_model(const JsonNode& node, std::optional<BpeTables> tables) {
   const std::string type = type_of(node);
-  if (type == "BPE") return parse_bpe(node);
+  if (type == "BPE") return parse_bpe(node, std::move(tables));
   if (type == "WordLevel") return parse_word_level(node);
   if (type == "WordPiece") return parse_word_piece(node);
   if (type == "Unigram") return parse_unigram(node);

@@ -9,9 +9,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -26,19 +26,32 @@ int64_t max_sane_id(size_t num_tokens);
 class Vocabulary {
  public:
   Vocabulary(const std::string& name, std::vector<std::pair<std::string, int64_t>>&& tokens);
+  Vocabulary(const std::string& name, std::span<const std::pair<std::string_view, int64_t>> tokens);
   Vocabulary(Vocabulary&&) = default;
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
   std::optional<int32_t> find(std::string_view token) const;
-  const std::string* token(int32_t id) const;                               // nullptr if the id has no token
-  int32_t size() const { return static_cast<int32_t>(tokens_.size()); }     // largest id + 1
-  int32_t num_tokens() const { return static_cast<int32_t>(ids_.size()); }  // without the gaps
+  const std::string* token(int32_t id) const;                            // nullptr if the id has no token
+  int32_t size() const { return static_cast<int32_t>(tokens_.size()); }  // largest id + 1
+  int32_t num_tokens() const { return num_tokens_; }                     // without the gaps
 
  private:
+  // Takes the strings of entries that are not const.
+  template <typename Entry>
+  void fill(const std::string& name, std::span<Entry> tokens);
+
+  struct Slot {  // of a hash table with linear probing
+    uint32_t hash = 0;
+    int32_t id = -1;
+  };
+  // The slot of the token, or the free one where it belongs.
+  size_t slot_of(std::string_view token, uint64_t hash) const;
+
   std::vector<std::string> tokens_;
   std::vector<bool> present_;
-  std::unordered_map<std::string_view, int32_t> ids_;  // views into tokens_
+  std::vector<Slot> slots_;  // a power of two
+  int32_t num_tokens_ = 0;
 };
 
 }  // namespace athanor::text::models

@@ -32,7 +32,7 @@ class SplitPreTokenizer final : public PreTokenizer {
   bool invert_;
 };
 
-// The well-known word patterns leave no text between their matches, so the pieces are simply the words.
+// The pieces of a well-known pattern are simply its words, with what it leaves between them where matches are isolated.
 class WordSplit final : public PreTokenizer {
  public:
   explicit WordSplit(WordPattern pattern) : pattern_(pattern) {}
@@ -59,7 +59,9 @@ std::unique_ptr<PreTokenizer> parse_split(const JsonNode& node) {
       behavior == SplitBehavior::isolated || (behavior == SplitBehavior::removed && invert);
   if (const auto regex = pattern.value().is_object() ? pattern.find("Regex") : std::nullopt;
       regex && keeps_matches)
-    if (const auto known = known_pattern(regex->text())) return std::make_unique<WordSplit>(*known);
+    if (const auto known = known_pattern(regex->text());
+        known && (behavior == SplitBehavior::isolated || !leaves_gaps(*known)))
+      return std::make_unique<WordSplit>(*known);
   return std::make_unique<SplitPreTokenizer>(parse_pattern(pattern), behavior, invert);
 }
 

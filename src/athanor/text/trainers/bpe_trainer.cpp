@@ -28,26 +28,37 @@ void BpeTrainer::add_word(std::span<const int32_t> symbols, int64_t count) {
     const auto word = static_cast<uint32_t>(words_.size());
     words_.push_back({symbols_.size(), static_cast<uint32_t>(size), count});
     symbols_.insert(symbols_.end(), symbols.begin(), symbols.begin() + static_cast<ptrdiff_t>(size));
-    for (size_t i = 0; i + 1 < size; ++i) count_pair(pair_key(symbols[i], symbols[i + 1]), word, count);
+    for (size_t i = 0; i + 1 < size; ++i) {
+      const uint64_t pair = pair_key(symbols[i], symbols[i + 1]);
+      pairs_[pair].count += count;
+      add_to_list(list_of(pair), word);
+    }
     symbols = symbols.subspan(size);
   }
 }
 
-void BpeTrainer::count_pair(uint64_t key, uint32_t word, int64_t count) {
+uint32_t BpeTrainer::list_of(uint64_t key) {
   Pair& pair = pairs_[key];
-  pair.count += count;
-  add_to_list(pair, word);
-  const auto merge_number = static_cast<uint32_t>(merges_.size());
-  if (std::exchange(pair.grown_in, merge_number) != merge_number) grown_.push_back(key);
-}
-
-void BpeTrainer::add_to_list(Pair& pair, uint32_t word) {
   if (pair.list == 0) {
     where_.emplace_back();
     pair.list = static_cast<uint32_t>(where_.size());
   }
-  auto& list = where_[pair.list - 1];
+  return pair.list;
+}
+
+void BpeTrainer::add_to_list(uint32_t list_number, uint32_t word) {
+  auto& list = where_[list_number - 1];
   if (list.empty() || list.back() != word) list.push_back(word);
+}
+
+void BpeTrainer::meet(Neighbours& side, int32_t token, uint64_t new_pair, uint32_t word, int64_t count) {
+  Neighbour& neighbour = side.by_token[static_cast<size_t>(token)];
+  if (neighbour.list == 0) {
+    neighbour.list = list_of(new_pair);
+    side.met.push_back(token);
+  }
+  neighbour.count += count;
+  add_to_list(neighbour.list, word);
 }
 
 std::string BpeTrainer::joined(uint64_t pair) const {
@@ -88,13 +99,39 @@ void BpeTrainer::run(int64_t vocab_size, int64_t min_frequency,
   }
 }
 
+// A pair stands beside few different tokens, so changes of counts are added up by token before the table of all pairs,
+// which no cache holds, is looked up.
 void BpeTrainer::merge(uint64_t pair, int32_t id) {
+  before_.by_token.resize(tokens_.size());
+  behind_.by_token.resize(tokens_.size());
   const std::vector<uint32_t> words = std::exchange(where_[pairs_.find(pair)->list - 1], {});
-  for (const uint32_t word : words) merge_in_word(word, pair, id);
+  for (size_t i = 0; i < words.size(); ++i) {
+    constexpr size_t kAhead = 8;
+    if (i + 2 * kAhead < words.size()) __builtin_prefetch(&words_[words[i + 2 * kAhead]]);
+    if (i + kAhead < words.size()) __builtin_prefetch(&symbols_[words_[words[i + kAhead]].begin]);
+    merge_in_word(words[i], pair, id);
+  }
+  const auto apply = [this](Neighbours& side, const auto& old_pair, const auto& new_pair) {
+    for (const int32_t token : side.met) {
+      Neighbour& neighbour = side.by_token[static_cast<size_t>(token)];
+      pairs_[old_pair(token)].count -= neighbour.count;
+      pairs_[new_pair(token)].count += neighbour.count;
+      neighbour = {};
+    }
+  };
+  const int32_t left = left_of(pair), right = right_of(pair);
+  const auto before = [id](int32_t token) { return pair_key(token, id); };
+  const auto behind = [id](int32_t token) { return pair_key(id, token); };
+  apply(
+      before_, [&](int32_t token) { return pair_key(token, left); }, before);
+  apply(
+      behind_, [&](int32_t token) { return pair_key(right, token); }, behind);
   pairs_.find(pair)->count = 0;
-  for (const uint64_t key : grown_)
+  const auto push = [this](uint64_t key) {
     if (const int64_t count = pairs_.find(key)->count; count > 0) queue_.push({count, key});
-  grown_.clear();
+  };
+  for (const int32_t token : std::exchange(before_.met, {})) push(before(token));
+  for (const int32_t token : std::exchange(behind_.met, {})) push(behind(token));
 }
 
 void BpeTrainer::merge_in_word(uint32_t word_index, uint64_t pair, int32_t id) {
@@ -107,14 +144,10 @@ void BpeTrainer::merge_in_word(uint32_t word_index, uint64_t pair, int32_t id) {
       symbols[write] = symbols[read++];
       continue;
     }
-    if (write > 0) {
-      pairs_[pair_key(symbols[write - 1], left)].count -= word.count;
-      count_pair(pair_key(symbols[write - 1], id), word_index, word.count);
-    }
-    if (read + 2 < word.size) {
-      pairs_[pair_key(right, symbols[read + 2])].count -= word.count;
-      count_pair(pair_key(id, symbols[read + 2]), word_index, word.count);
-    }
+    if (write > 0)
+      meet(before_, symbols[write - 1], pair_key(symbols[write - 1], id), word_index, word.count);
+    if (read + 2 < word.size)
+      meet(behind_, symbols[read + 2], pair_key(id, symbols[read + 2]), word_index, word.count);
     symbols[write] = id;
     read += 2;
   }

@@ -48,8 +48,16 @@ class BpeTrainer {
   };
   struct Pair {
     int64_t count = 0;
-    uint32_t list = 0;      // 1 + index into where_; 0: none yet
-    uint32_t grown_in = 0;  // the last merge that made this pair more frequent
+    uint32_t list = 0;  // 1 + index into where_; 0: none yet
+  };
+  // A token that stands before (or behind) the pair that is being merged.
+  struct Neighbour {
+    int64_t count = 0;
+    uint32_t list = 0;  // of the pair that it makes with the new token; 0: not met in this merge
+  };
+  struct Neighbours {
+    std::vector<Neighbour> by_token;
+    std::vector<int32_t> met;
   };
   struct Candidate {
     int64_t count;
@@ -59,8 +67,9 @@ class BpeTrainer {
     }
   };
 
-  void count_pair(uint64_t pair, uint32_t word, int64_t count);
-  void add_to_list(Pair& pair, uint32_t word);
+  uint32_t list_of(uint64_t pair);  // makes one where it has none
+  void add_to_list(uint32_t list, uint32_t word);
+  void meet(Neighbours& side, int32_t token, uint64_t new_pair, uint32_t word, int64_t count);
   void merge(uint64_t pair, int32_t id);
   void merge_in_word(uint32_t word, uint64_t pair, int32_t id);
   std::string joined(uint64_t pair) const;
@@ -74,7 +83,7 @@ class BpeTrainer {
   std::vector<Word> words_;
   FlatMap<Pair> pairs_;
   std::vector<std::vector<uint32_t>> where_;  // words in which a pair was seen
-  std::vector<uint64_t> grown_;               // pairs that the current merge made more frequent
+  Neighbours before_, behind_;                // of the current merge
   std::priority_queue<Candidate> queue_;
 };
 
