@@ -4,12 +4,17 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
 
 namespace athanor::tests::leftovers_test {
 namespace {
@@ -35,6 +40,8 @@ pid_t start_waiting(const std::vector<std::string>& environment) {
   char byte = 0;
   EXPECT_EQ(read(ends[0], &byte, 1), 0);  // exec has closed the other end
   close(ends[0]);
+  // The new environment is there a moment later.
+  while (std::ifstream("/proc/" + std::to_string(pid) + "/environ").peek() == EOF) sched_yield();
   return pid;
 }
 
