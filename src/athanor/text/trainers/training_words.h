@@ -2,7 +2,7 @@
 //
 //   CorpusWords corpus(split_by(WordPattern::gpt2), pool);
 //   corpus.add(document);
-//   WordCounts counts = corpus.finish();
+//   const KeptWords words = corpus.finish(UINT64_MAX);   // all of them
 //
 // A long document is divided into blocks between a letter and a blank. Every splitter ends a word there, so the words
 // are those of the undivided document. Thread rule: one thread at a time.
