@@ -91,7 +91,7 @@ text::trainers::TextRewriter rewriter_of(const TokenizerTrainerOptions& options)
   return [normalizer](std::string_view text) { return normalizer->applied(text); };
 }
 
-void check_options(const TokenizerTrainerOptions& options) {
+TokenizerTrainerOptions checked(TokenizerTrainerOptions options) {
   if (options.vocab_size < 0 || options.vocab_size > INT32_MAX)
     throw ConfigError(fmt::format("vocab_size: got {}, expected 1 to {}", options.vocab_size, INT32_MAX));
   if (options.min_frequency < 0)
@@ -107,6 +107,8 @@ void check_options(const TokenizerTrainerOptions& options) {
     throw ConfigError(fmt::format("memory: got {}, expected at least {}",
                                   human_bytes(static_cast<double>(options.memory_bytes)),
                                   human_bytes(static_cast<double>(kLeastMemoryBytes))));
+  check(options.memory_bytes == 0 || (options.env != nullptr && !options.scratch_folder.empty()),
+        "tokenizer training: bounded memory needs a folder for what does not fit");
   if (options.num_threads < 1)
     throw ConfigError(fmt::format("threads: got {}, expected 1 or more", options.num_threads));
   std::set<std::string> seen;
@@ -116,6 +118,7 @@ void check_options(const TokenizerTrainerOptions& options) {
       throw ConfigError("special token: '" + token + "' is not UTF-8");
     if (!seen.insert(token).second) throw ConfigError("special token: '" + token + "' stands twice");
   }
+  return options;
 }
 
 }  // namespace
@@ -158,13 +161,11 @@ struct TokenizerTrainer::State {
   LearnedWords learned = {};
 
   explicit State(TokenizerTrainerOptions given)
-      : options(std::move(given)),
+      : options(checked(std::move(given))),
         type(trainer_type(options.type)),
         pool(std::max(options.num_threads, 1)),
         corpus(type.splitter(options), pool, rewriter_of(options),
-               {options.env, options.scratch_folder, options.memory_bytes}) {
-    check_options(options);
-  }
+               {options.env, options.scratch_folder, options.memory_bytes}) {}
 };
 
 TokenizerTrainer::TokenizerTrainer(TokenizerTrainerOptions options)
