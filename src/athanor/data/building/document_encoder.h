@@ -15,6 +15,7 @@
 
 #include "athanor/base/thread_pool.h"
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/data/instructions/masked_ids.h"
 #include "athanor/data/tokenize.h"
 
 namespace athanor::data::building {

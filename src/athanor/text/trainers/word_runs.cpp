@@ -134,7 +134,7 @@ void WordRuns::add(const WordCounts& counts) {
   std::ranges::sort(words);
   const std::lock_guard lock(mutex_);
   const auto write = [&](const auto& words_to) {
-    const std::string path = new_path();
+    std::string path = new_path();
     RunFile run(memory_.env->create(path));
     words_to([&](std::string_view word, int64_t count) { run.add(word, count); });
     run.close();
