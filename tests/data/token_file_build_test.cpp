@@ -36,7 +36,7 @@ class TokenFileBuildTest : public FolderTest {
     build(env_, "whole", {});
     whole_ = files("whole");
   }
-  TokenFileInfo build(Env& env, const std::string& name, TokenizeOptions options) {
+  TokenFileInfo build(Env& env, const std::string& name, const TokenizeOptions& options) {
     return build_token_file(env, tokenizer_, {path("f"), path("g.jsonl")}, path(name), options);
   }
   TokenFileInfo in_parts(Env& env, const std::string& name) { return build(env, name, {.part_bytes = 200}); }
