@@ -40,8 +40,7 @@ std::string last_line_after(const std::string& text, const std::string& word) {
 
 // Where the cases of a process work; nothing is left there for the next.
 std::string empty_folder(const Batch& batch, const BatchOptions& options) {
-  const std::string folder =
-      (batch.on_disk || options.memory.empty() ? options.folder : options.memory) + "/work";
+  std::string folder = (batch.on_disk || options.memory.empty() ? options.folder : options.memory) + "/work";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;
