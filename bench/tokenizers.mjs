@@ -26,7 +26,8 @@ async function compare(file) {
     ['offsets', theirs.getOffsets(), ours.offsets],
     ['token', theirs.getTokens(), ours.tokens],
   ];
-  for (let i = 0; i < Math.max(theirs.getIds().length, ours.ids.length); ++i)
+  const most = Math.max(columns[0][1].length, ours.ids.length);
+  for (let i = 0; i < most; ++i)
     for (const [name, a, b] of columns)
       if (String(a[i]) !== String(b[i])) return `token ${i}: ${name} ${JSON.stringify(b[i])}, expected ${JSON.stringify(a[i])}`;
   writeFileSync(scratch, JSON.stringify(theirs.getIds()));
