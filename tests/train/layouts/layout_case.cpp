@@ -5,7 +5,6 @@
 #include <bit>
 #include <map>
 
-#include "athanor/base/hash.h"
 #include "athanor/config/print.h"
 #include "athanor/engine/memory_plan.h"
 #include "support/tiers.h"
@@ -144,12 +143,6 @@ void LayoutTest::SetUp() {
   const LayoutCase& row = GetParam();
   if (row.left_out != nullptr) LEAVE_OUT_UNDER(any_sanitizer, row.left_out);
   if (row.left_out_threads != nullptr) LEAVE_OUT_UNDER(thread_sanitizer, row.left_out_threads);
-  // A row's errors of memory and its races do not depend on its numbers: neighbours in the table walk the same code.
-  const bool of_threads = row.left_out_threads == nullptr && hash64(row.name) % 2 == 1;
-  if (of_threads)
-    LEAVE_OUT_UNDER(address_sanitizer, "each row runs under one sanitizer, this one that of threads");
-  if (!of_threads)
-    LEAVE_OUT_UNDER(thread_sanitizer, "each row runs under one sanitizer, this one that of addresses");
 }
 
 TEST_P(LayoutTest, EqualsItsReference) {

@@ -10,7 +10,6 @@
 //
 // Rows of ResumeTest go on from a checkpoint, those of PlanTest have a memory plan; both say no bit or byte less.
 //
-// A build with a sanitizer takes half of the rows: each runs under that of addresses or under that of threads.
 // Rows of one reference stand together: a process computes it once (run_once). What is not "equals another run" is no
 // row and has a test of its own. Thread rule: one thread.
 #pragma once
