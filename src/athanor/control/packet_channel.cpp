@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "athanor/base/check.h"
 
@@ -141,8 +142,9 @@ void PacketChannel::flush() {
 std::optional<Packet> PacketChannel::receive(Take take) {
   if (closed()) return std::nullopt;
   Packet packet;
-  packet.text.resize(kPacketBytes);
-  iovec piece{packet.text.data(), packet.text.size()};
+  const auto room =
+      std::make_unique_for_overwrite<char[]>(kPacketBytes);  // most packets are small: clears nothing
+  iovec piece{room.get(), kPacketBytes};
   Beside beside;
   msghdr header{};
   ssize_t length = -1;
@@ -169,7 +171,7 @@ std::optional<Packet> PacketChannel::receive(Take take) {
   check(!lost || packet.descriptors.size() < kPacketDescriptors,
         "control channel: descriptors were lost: more than {}", kPacketDescriptors);
   if (lost) fail_io("descriptors were lost", EMFILE);  // this process may open no more
-  packet.text.resize(static_cast<size_t>(length));
+  packet.text.assign(room.get(), static_cast<size_t>(length));
   return packet;
 }
 

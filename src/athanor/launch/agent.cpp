@@ -107,8 +107,11 @@ LaunchResult AgentLoop::run() {
 void AgentLoop::wait_for_something() {
   std::vector<pollfd> polled = {{signals_.fd(), POLLIN, 0}};
   const std::vector<int> workers = processes_.add_polled(polled);
+  const size_t reception = polled.size();
   if (reception_) reception_->add_polled(polled);
+  const size_t desk = polled.size();
   if (desk_) desk_->add_polled(polled);
+  const size_t after_desk = polled.size();
   polled.push_back({saver_.fd(), POLLIN, 0});
   master_.add_polled(polled);
   if (keeper_ != nullptr) polled.push_back({keeper_->fd(), POLLIN, 0});
@@ -121,7 +124,13 @@ void AgentLoop::wait_for_something() {
   const int64_t seen_ns = now_ns();
   if (polled[0].revents != 0) take_signals();
   if (keeper_ != nullptr) take_keeper();
-  take_arrivals();
+  // Asking a socket in vain whether somebody connects costs as much as all else that a packet of a rank does.
+  const auto is_ready = [&](size_t first, size_t end) {
+    return std::any_of(polled.begin() + static_cast<std::ptrdiff_t>(first),
+                       polled.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](const pollfd& one) { return one.revents != 0; });
+  };
+  if (is_ready(reception, desk)) take_arrivals();
   for (size_t i = 0; i < workers.size(); ++i) {
     const pollfd* of = &polled[1 + 3 * i];
     RankProcess* one = processes_.find(workers[i]);
@@ -130,7 +139,7 @@ void AgentLoop::wait_for_something() {
     if (of[2].revents != 0) take_packets(workers[i], kPacketsATurn);
     if (of[0].revents != 0) take_ending(workers[i], seen_ns);
   }
-  take_requests();
+  if (is_ready(desk, after_desk)) take_requests();
   take_saves();
   master_.look();
 }

@@ -55,7 +55,7 @@ class LogSink final : public RunSink {
  public:
   explicit LogSink(LogFile& log) : log_(log) {}
   void step(const StepMetrics& metrics, int64_t total_steps) override {
-    line_.add(metrics, total_steps, process_age_seconds());
+    line_.add(metrics, total_steps, age_at_start_ + now_seconds());
     log_.write(LogLevel::info, line_.plain(kLogColumns));
     if (!metrics.valid_loss) return;
     line_.add_validation(*metrics.valid_loss);
@@ -76,6 +76,7 @@ class LogSink final : public RunSink {
 
  private:
   LogFile& log_;
+  double age_at_start_ = process_age_seconds() - now_seconds();  // asking the system in each step would cost 20 us
   StepLine line_{TerminalStyle{}};
 };
 
