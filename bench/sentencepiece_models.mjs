@@ -5,7 +5,7 @@
 //   node bench/tokenizers.mjs FOLDER build/release/athanor TEXT OUTPUT_FOLDER/*.json     (with tokenizers@0.23.2 in FOLDER)
 //
 // clean_30k is ALBERT's vocabulary, smart one of 50,000 pieces. A tokenizer.json is our import without the keys that only we
-// know (in_text and those that make Unigram cut as SentencePiece does), which leaves what Hugging Face's library knows, too.
+// know (in_text and those that make it cut and normalize as SentencePiece does), which leaves what Hugging Face's library knows, too.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,6 +22,7 @@ for (const name of ['clean_30k', 'smart']) {
   const json = JSON.parse(readFileSync(file, 'utf8'));
   for (const token of json.added_tokens) delete token.in_text;
   for (const key of Object.keys(json.model)) if (!known.includes(key)) delete json.model[key];
+  for (const step of json.normalizer.normalizers) delete step.like_sentencepiece;
   writeFileSync(file, JSON.stringify(json));
   console.log(`${file}: ${json.model.type}, ${json.model.vocab.length} pieces`);
 }

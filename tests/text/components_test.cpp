@@ -150,6 +150,15 @@ TEST(Components, PrecompiledReplacesClustersAndCharacters) {
   EXPECT_EQ(normalize(precompiled(char_map({{"A", "a"}, {"A\u030A", "x"}})), "A\u030A"), "a");
 }
 
+// SentencePiece takes the longest key wherever it stands, and what follows it stays.
+TEST(Components, PrecompiledOfASentencePieceModelKnowsNoClusters) {
+  Json map = precompiled(char_map({{"\u3000", " "}, {"A", "a"}, {"A\u030A", "x"}, {"\x01", ""}}));
+  EXPECT_EQ(normalize(map, "\u3000\u035E A\u030A\x01n"), "  an");
+  map["like_sentencepiece"] = true;
+  EXPECT_EQ(normalize(map, "\u3000\u035E A\u030A\x01n"), " \u035E xn");
+  EXPECT_EQ(normalize(map, "\xFF\xE3\x80"), "\xFF\xE3\x80");
+}
+
 // As Hugging Face's library says for each of these texts: what is left out behind a character that was put in shifts that
 // one, and what is left out at the start shifts all that follows.
 TEST(Components, PrecompiledSaysWhereCharactersCameFrom) {
