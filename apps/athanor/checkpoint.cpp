@@ -16,6 +16,7 @@
 #include "athanor/run/run_history.h"
 #include "checkpoint_path.h"
 #include "command.h"
+#include "loaded_tokenizer.h"
 
 namespace athanor::apps {
 namespace {
@@ -206,6 +207,7 @@ struct CheckpointImportCommand {
     Arena arena(*queue);
     const std::vector<std::string> left_out = import_hf(system_env(), folder, checkpoint, arena, force);
     const bool has_tokenizer = system_env().exists(join_path(folder, kTokenizerFile));
+    if (has_tokenizer) load_tokenizer(folder);
     const int64_t values = num_values(Checkpoint::open(system_env(), checkpoint));
     if (json)
       return print(Json{{"folder", folder},

@@ -27,6 +27,7 @@
 #include "checkpoint_path.h"
 #include "command.h"
 #include "data_settings.h"
+#include "loaded_tokenizer.h"
 
 namespace athanor::apps {
 namespace {
@@ -128,6 +129,7 @@ struct LedgerCommand {
     if (!decisions_file.empty()) decisions = parse_decisions(env.read_text(decisions_file), decisions_file);
     ProgressLine line;
     const Dataset dataset = open_data(phase, line);
+    say_warnings(dataset.tokenizer.get());
     const Sampler sampler = sampler_of(phase, dataset, decisions);
     const LedgerReport report = check_ledger(sampler, range.first_step, range.last_step);
     line.clear();
@@ -177,6 +179,7 @@ void verify_ledger(const std::string& run, bool json) {
       const Range range{phase.first_step, std::min(phase.last_step, state.step)};
       if (range.last_step < range.first_step) break;
       const Dataset data = open_data(phase, line);
+      if (phases.empty()) say_warnings(data.tokenizer.get());
       if (range.last_step == state.step && data.identity != state.data_identity)
         fail("{} since the run trained", data_change(state.data_identity, data.identity));
       const LedgerReport report =

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/command_line/print.h"
 #include "athanor/base/cpu.h"
 #include "athanor/base/error.h"
@@ -32,6 +33,7 @@ Loaded::Loaded(const std::string& path, const ComputeOptions& options)
   if (!loaded.tokenizer_json.empty())
     tokenizer = Tokenizer::parse(loaded.tokenizer_json, join_path(loaded.path, kTokenizerFile),
                                  loaded.tokenizer_files);
+  say_warnings(tokenizer.get());
 }
 
 }  // namespace athanor::apps

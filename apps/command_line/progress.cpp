@@ -73,6 +73,14 @@ TokenizeProgress show_tokenizing(ProgressLine& line, bool say_done) {
           "athanor: tokenizing %s starts anew: the text, the tokenizer or a setting is another one than in "
           "the unfinished build that was there\n",
           source.c_str());
+    if (!state.untraced_part.empty()) {
+      line.clear();
+      std::fprintf(stderr,
+                   "athanor: warning: %s, a part of %s, has lost its .sources, so the token file gets none "
+                   "and no token "
+                   "of it can be traced to a file and a line; build it anew to have that\n",
+                   printable(state.untraced_part).c_str(), source.c_str());
+    }
     const auto done = static_cast<double>(state.bytes_done), total = static_cast<double>(state.bytes_total);
     const std::string tokens = human_count(static_cast<double>(state.tokens));
     line.update("tokenizing " + source, done, total,

@@ -16,6 +16,7 @@
 namespace athanor::tests::token_file_build_test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -37,7 +38,21 @@ class TokenFileBuildTest : public FolderTest {
     whole_ = files("whole");
   }
   TokenFileInfo build(Env& env, const std::string& name, const TokenizeOptions& options) {
-    return build_token_file(env, tokenizer_, {path("f"), path("g.jsonl")}, path(name), options);
+    std::vector<std::string> paths;
+    for (const std::string& path_name : paths_) paths.push_back(path(path_name));
+    return build_token_file(env, tokenizer_, paths, path(name), options);
+  }
+  // Two parts of one file and one of two others: so few operations that each can be the last.
+  void use_little_text() {
+    const auto line = [](char letter) {
+      return fmt::format("{{\"text\":\"{}\"}}\n", std::string(130, letter));
+    };
+    write("s/a.jsonl", line('a') + line('b') + line('c'));
+    write("s/b.txt", "a text");
+    write("s/c.txt", "and another one");
+    paths_ = {"s"};
+    build(env_, "whole", {});
+    whole_ = files("whole");
   }
   TokenFileInfo in_parts(Env& env, const std::string& name) { return build(env, name, {.part_bytes = 200}); }
   // The files of a token file by suffix; the prefix stands in none of them.
@@ -63,6 +78,7 @@ class TokenFileBuildTest : public FolderTest {
       if (file.starts_with(name + ".build") || file.find(".tmp") != std::string::npos) return true;
     return false;
   }
+  std::vector<std::string> paths_ = {"f", "g.jsonl"};
   ByteTokenizer tokenizer_;
   FaultEnv quick_{int64_t{1} << 40};  // syncs nothing
   std::map<std::string, std::string> whole_;
@@ -87,16 +103,29 @@ TEST_F(TokenFileBuildTest, WhatManySaidIsSaidOnce) {
 
 // Killed at every operation that changes the disk, after which the power fails or not, and started again.
 TEST_F(TokenFileBuildTest, GoesOnAfterAKillAtAnyOperation) {
-  const auto undisturbed = [&] {
+  use_little_text();
+  const auto operations = [&] {
     PowerEnv env(folder_);
     in_parts(env, "x");
-    return std::ssize(env.operations());
+    return env.operations();
   }();
-  EXPECT_GT(undisturbed, 100);
+  const int64_t undisturbed = std::ssize(operations);
+  EXPECT_GT(undisturbed, 80);
+  const auto parts_made = [](const std::vector<FileOperation>& of, int64_t before) {
+    return std::count_if(of.begin(), of.begin() + std::max<int64_t>(before, 0),
+                         [](const FileOperation& each) {
+                           return each.name.starts_with("rename") && each.name.ends_with(".idx") &&
+                                  each.name.find("part-") != std::string::npos;
+                         });
+  };
+  EXPECT_EQ(parts_made(operations, undisturbed), 3);
+  int64_t whole_at = 0;  // from the operation behind it on nobody needs the parts any more
+  for (int64_t at = 0; at < undisturbed; ++at)
+    if (operations[static_cast<size_t>(at)].name.find("x.meta.json") != std::string::npos) whole_at = at;
+  EXPECT_GT(whole_at, 60);
   std::filesystem::remove_all(path("x.build"));
-  int64_t with_less_work = 0;
   for (const bool power_fails : {false, true})
-    for (int64_t at = 0; at < undisturbed; at += power_fails ? 3 : 2) {
+    for (int64_t at = 0; at < undisturbed; ++at) {
       remove_x();
       PowerEnv env(folder_, at);
       try {
@@ -109,13 +138,17 @@ TEST_F(TokenFileBuildTest, GoesOnAfterAKillAtAnyOperation) {
       in_parts(again, "x");
       EXPECT_EQ(files("x"), whole_) << at << (power_fails ? " and the power" : "");
       EXPECT_FALSE(has_leftovers("x")) << at;
-      with_less_work += std::ssize(again.operations()) < undisturbed - 20;
+      if (at > whole_at) continue;
+      // A part is done once its folder is synced behind the rename.
+      EXPECT_EQ(parts_made(again.operations(), std::ssize(again.operations())),
+                3 - parts_made(operations, power_fails ? at - 1 : at))
+          << at << (power_fails ? " and the power" : "");
     }
-  EXPECT_GT(with_less_work, undisturbed / 3);
 }
 
 // A data set that is there is as it was until the new one takes its place: whole at any kill, or without an index.
 TEST_F(TokenFileBuildTest, WhatWasThereIsThereUntilTheNewOneIsWhole) {
+  use_little_text();
   const auto make_old = [&] {
     IndexedWriter writer(env_, path("x"), 100);
     writer.add_document(std::vector<int32_t>(9, 5), 9);
@@ -126,7 +159,7 @@ TEST_F(TokenFileBuildTest, WhatWasThereIsThereUntilTheNewOneIsWhole) {
   const auto old = files("x");
   const int64_t calls = calls_of_a_build();
   int64_t old_seen = 0, between = 0, new_seen = 0;
-  for (int64_t at = 0; at < calls; at += at < calls - 40 ? 9 : 1) {
+  for (int64_t at = 0; at < calls; ++at) {
     std::filesystem::remove_all(path("x.build"));
     remove_x();
     make_old();
@@ -159,8 +192,9 @@ TEST_F(TokenFileBuildTest, WhatWasThereIsThereUntilTheNewOneIsWhole) {
 
 // An error of the disk that passes: what is done stays, and nothing else.
 TEST_F(TokenFileBuildTest, AFailureLeavesOnlyWhatIsDone) {
+  use_little_text();
   const int64_t calls = calls_of_a_build();
-  for (int64_t at = (calls - 1) % 5; at < calls; at += 5) {
+  for (int64_t at = 0; at < calls; ++at) {
     FaultEnv env(at);
     try {
       in_parts(env, "x");
@@ -219,6 +253,33 @@ TEST_F(TokenFileBuildTest, SaysWhetherItGoesOn) {
   tokenizer_ = ByteTokenizer("another one");
   EXPECT_EQ(told({.part_bytes = 200}), "anew ");
   EXPECT_FALSE(has_leftovers("x"));
+}
+
+// What a token came from is told for all documents or for none, so a part without it costs that of all.
+TEST_F(TokenFileBuildTest, APartThatLostItsSourcesIsNamed) {
+  std::atomic<int> stop{0};
+  TokenizeOptions options{.part_bytes = 200};
+  options.stop = &stop;
+  options.progress = [&](const TokenizeState&) {
+    if (env_.exists(path("x.build/part-000000-000002.idx"))) stop = 2;
+  };
+  EXPECT_THROW(build(env_, "x", options), Interrupted);
+  ASSERT_TRUE(env_.exists(path("x.build/part-000000-000001.sources")));
+  env_.remove_all(path("x.build/part-000000-000001.sources"));
+  std::vector<std::string> named;
+  options.stop = nullptr;
+  options.progress = [&](const TokenizeState& state) {
+    if (!state.untraced_part.empty()) named.push_back(state.untraced_part);
+  };
+  build(env_, "x", options);
+  EXPECT_THAT(named, ElementsAre(path("x.build/part-000000-000001")));
+  auto expected = whole_;
+  expected.erase(".sources");
+  EXPECT_EQ(files("x"), expected);
+  named.clear();
+  build(env_, "x", options);
+  EXPECT_THAT(named, IsEmpty());
+  EXPECT_EQ(files("x"), whole_);
 }
 
 TEST_F(TokenFileBuildTest, ManyAtOnceShareTheWork) {

@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
+#include "athanor/text/normalized_text.h"
 #include "athanor/text/normalizers/normalizer.h"
 #include "athanor/text/pre_tokenizers/pre_tokenizer.h"
+#include "athanor/text/tokenizer.h"
+#include "athanor/text/unicode.h"
 
 namespace athanor::tests::components_test {
 namespace {
@@ -145,6 +148,55 @@ TEST(Components, PrecompiledReplacesClustersAndCharacters) {
   EXPECT_EQ(normalize(map, ""), "");
   // A shorter key hides a longer one.
   EXPECT_EQ(normalize(precompiled(char_map({{"A", "a"}, {"A\u030A", "x"}})), "A\u030A"), "a");
+}
+
+// SentencePiece takes the longest key wherever it stands, and what follows it stays.
+TEST(Components, PrecompiledOfASentencePieceModelKnowsNoClusters) {
+  Json map = precompiled(char_map({{"\u3000", " "}, {"A", "a"}, {"A\u030A", "x"}, {"\x01", ""}}));
+  EXPECT_EQ(normalize(map, "\u3000\u035E A\u030A\x01n"), "  an");
+  map["like_sentencepiece"] = true;
+  EXPECT_EQ(normalize(map, "\u3000\u035E A\u030A\x01n"), " \u035E xn");
+  EXPECT_EQ(normalize(map, "\xFF\xE3\x80"), "\xFF\xE3\x80");
+}
+
+// As Hugging Face's library says for each of these texts: what is left out behind a character that was put in shifts that
+// one, and what is left out at the start shifts all that follows.
+TEST(Components, PrecompiledSaysWhereCharactersCameFrom) {
+  const Json map =
+      precompiled(char_map({{"\uFFE3", " \u0304"}, {"\uFB01", "fi"}, {"\x01", ""}, {"\x02", ""}}));
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // in characters
+  const auto begun_before = [](const std::string& given, size_t byte) {
+    int64_t count = 0;
+    for (size_t at = 0; at < byte; at += text::decode_utf8(given, at).size) ++count;
+    return count;
+  };
+  const auto origins = [&](const std::string& given) {
+    text::NormalizedText text({.text = given, .at_start = true, .traced = true});
+    const text::JsonNode node(map, "t", "normalizer");
+    text::normalizers::parse_normalizer(node)->apply(text);
+    Ranges ranges;
+    for (size_t at = 0; at < text.text().size();) {
+      const size_t size = text::decode_utf8(text.text(), at).size;
+      const text::TextRange range = text.piece(true).range(at, at + size);
+      ranges.emplace_back(begun_before(given, range.begin), begun_before(given, range.end));
+      at += size;
+    }
+    return ranges;
+  };
+  EXPECT_EQ(origins("m\uFFE3\x01z"), (Ranges{{0, 1}, {1, 2}, {2, 3}, {3, 4}}));
+  EXPECT_EQ(origins("\uFB01\x01\x02zm"), (Ranges{{0, 1}, {1, 2}, {3, 4}, {4, 5}}));
+  EXPECT_EQ(origins("n\x01\x02zm"), (Ranges{{0, 1}, {3, 4}, {4, 5}}));
+  EXPECT_EQ(origins("\x01zm"), (Ranges{{0, 1}, {1, 2}}));
+  EXPECT_EQ(origins("\x01\x02mnz"), (Ranges{{0, 1}, {1, 2}, {2, 3}}));
+  EXPECT_EQ(origins("\x01"), Ranges{});
+}
+
+// SentencePiece gives a user's piece 0.1 less than nothing, however likely its ordinary pieces are.
+TEST(Components, PiecesOfAUserWeighAsInSentencePiece) {
+  const std::string file =
+      R"({"version": "1.0", "model": {"type": "Unigram", "unk_id": 0, "like_sentencepiece": true,
+    "own_pieces": [3], "not_in_text": [], "vocab": [["<unk>", 0], ["a", -1], ["b", -1], ["ab", 0]]}})";
+  EXPECT_EQ(Tokenizer::parse(file, "t")->encode("abba"), (std::vector<int32_t>{3, 2, 1}));
 }
 
 TEST(Components, PrecompiledRefusesBadMaps) {

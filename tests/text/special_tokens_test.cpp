@@ -1,8 +1,10 @@
 // Which tokens begin and end a text: by what the folder's files say, in their order.
 #include "athanor/text/special_tokens.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -186,6 +188,29 @@ TEST(SpecialTokens, TokensBesideAreTokens) {
                                 {"tokenizer_config.json", R"({"additional_special_tokens": ["<x>"]})"},
                                 {"special_tokens_map.json", R"({"pad_token": {"content": "<z>"}})"}};
   EXPECT_EQ(Tokenizer::parse(tokenizer_with({}), "t", named)->encode_ordinary("<x><y><z>"), (Ids{0, 9, 0}));
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Far less than a look at each token for each of them: that was some hundred times the parsing of the JSON.
+TEST(SpecialTokens, FiftyThousandBesideAreReadInLinearTime) {
+  constexpr int kTokens = 50000;
+  Json decoder = Json::object();
+  for (int i = 0; i < kTokens; ++i)
+    decoder[std::to_string(i + 2)] = {{"content", fmt::format("<{}>", i)}, {"special", i % 2 == 0}};
+  const std::string config = Json{{"added_tokens_decoder", decoder}}.dump();
+  double start = processor_seconds();
+  EXPECT_EQ(Json::parse(config).size(), 1u);
+  const double parsing = processor_seconds() - start;
+  start = processor_seconds();
+  const auto tokenizer = Tokenizer::parse(tokenizer_with({}), "t", {{"tokenizer_config.json", config}});
+  EXPECT_LT(processor_seconds() - start, 40 * parsing);
+  EXPECT_EQ(tokenizer->encode("<0><49999><31>"), (Ids{2, 50001, 33}));
+  EXPECT_EQ(tokenizer->vocab_size(), kTokens + 2);
 }
 
 TEST(SpecialTokens, WhatContradictsIsRefusedByName) {

@@ -15,6 +15,7 @@
 #include "apps/athanor/dataset/dataset_inspect.h"
 #include "apps/athanor/dataset/dataset_preview.h"
 #include "apps/athanor/ledger.h"
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/athanor/read_remarks.h"
 #include "apps/command_line/print.h"
 #include "apps/command_line/program.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/athanor/command.h"
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/command_line/print.h"
 #include "athanor/base/human.h"
 #include "athanor/data/indexed_dataset.h"
@@ -149,11 +150,6 @@ void DatasetInspectCommand::print_facts(const Json& facts) const {
 }
 
 }  // namespace
-
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
-  Env& env = system_env();
-  return Tokenizer::load(env, env.is_folder(path) ? join_path(path, "tokenizer.json") : path);
-}
 
 void add_inspect(CLI::App& dataset) {
   auto command = std::make_shared<DatasetInspectCommand>();

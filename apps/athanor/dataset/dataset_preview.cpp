@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/athanor/data_settings.h"
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/command_line/print.h"
 #include "apps/command_line/progress.h"
 #include "apps/command_line/terminal.h"
@@ -136,6 +137,7 @@ struct PreviewCommand {
                                        .steps = phase.last_step - phase.first_step + 1,
                                        .progress = show_tokenizing(line)});
     line.clear();
+    say_warnings(data.tokenizer.get());
     const Sampler sampler =
         make_sampler(data.channels, phase.config.train.seed, phase.config.train.global_batch_size,
                      {.name = phase.name, .first_step = phase.first_step});

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/athanor/command.h"
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/athanor/read_remarks.h"
 #include "apps/athanor/tokenizer/tokenizer_compare.h"
 #include "apps/athanor/tokenizer/tokenizer_import.h"
@@ -30,21 +31,9 @@ namespace {
 
 constexpr uint64_t kMaxIdsBytes = uint64_t{1} << 32;
 
-// A tokenizer.json, or a folder that holds one.
-std::string tokenizer_path(Env& env, const std::string& path) {
-  return env.is_folder(path) ? join_path(path, "tokenizer.json") : path;
-}
-
 std::string read_input(Env& env, const std::string& path) {
   if (path != "-") return env.read_text(path, kMaxIdsBytes);
   return {std::istreambuf_iterator<char>(std::cin), {}};
-}
-
-// What the tokenizer itself warns of, on standard error.
-std::shared_ptr<const Tokenizer> load_tokenizer(Env& env, const std::string& path) {
-  auto loaded = Tokenizer::load(env, tokenizer_path(env, path));
-  print_warnings(loaded->warnings());
-  return loaded;
 }
 
 // The code points before each byte that a range begins or ends at.
@@ -81,7 +70,7 @@ struct EncodeCommand {
 
   void run() const {
     Env& env = system_env();
-    const auto loaded = load_tokenizer(env, tokenizer);
+    const auto loaded = load_tokenizer(tokenizer);
     const std::string text = read_input(env, input);
     if (offsets.empty() && !tokens && !special && pair.empty())
       return print(fmt::format(
@@ -129,7 +118,7 @@ struct DecodeCommand {
 
   void run() const {
     Env& env = system_env();
-    const auto loaded = load_tokenizer(env, tokenizer);
+    const auto loaded = load_tokenizer(tokenizer);
     const std::string text = loaded->decode(parse_ids(read_input(env, input)));
     if (!json) return print(text);
     print_json(Json{{"text", text}});
@@ -166,8 +155,7 @@ struct TokenizerInspectCommand {
   bool json = false;
 
   void run() const {
-    Env& env = system_env();
-    const auto loaded = load_tokenizer(env, tokenizer);
+    const auto loaded = load_tokenizer(tokenizer);
     // Unordered: an ordered object looks for every key before it inserts it, the square of a vocabulary.
     const nlohmann::json file = nlohmann::json::parse(loaded->json());
     const SpecialTokens& special = loaded->special_tokens();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/athanor/read_remarks.h"
 #include "apps/athanor/tokenizer/comparison.h"
 #include "apps/command_line/progress.h"
@@ -135,11 +136,7 @@ struct TokenizerCompareCommand {
     const std::vector<std::string> names = short_names(tokenizer_paths);
     for (size_t i = 0; i < tokenizer_paths.size(); ++i) {
       const std::string& path = tokenizer_paths[i];
-      tokenizers.push_back(
-          Tokenizer::load(env, env.is_folder(path) ? join_path(path, kTokenizerFile) : path));
-      std::vector<std::string> warnings = tokenizers.back()->warnings();
-      for (std::string& warning : warnings) warning.insert(0, names[i] + ": ");
-      print_warnings(warnings);
+      tokenizers.push_back(load_tokenizer(path));
       rows.push_back({names[i], path, TokenUsage(*tokenizers.back())});
     }
     const std::vector<std::string> channels = short_names(texts);

@@ -1,5 +1,6 @@
 // athanor tokenizer import: other files of tokenizers as a tokenizer.json.
 #include "apps/athanor/tokenizer/tokenizer_import.h"
+#include "apps/athanor/loaded_tokenizer.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -36,6 +37,7 @@ struct TokenizerImportCommand {
     const auto in_company = Tokenizer::parse(text, output, std::move(beside));
     env.create_folders(parent_folder(output));
     env.write_atomically(output, text);
+    say_warnings(alone.get());
     const auto end = alone->end_of_text();
     const std::string note = end_note(*alone, *in_company);
     if (json)

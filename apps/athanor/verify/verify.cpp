@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "apps/athanor/command.h"
+#include "apps/athanor/loaded_tokenizer.h"
 #include "apps/command_line/program.h"
 #include "apps/command_line/progress.h"
 #include "apps/command_line/terminal.h"
@@ -213,6 +214,7 @@ void VerifyCommand::run() {
   config_ = load_config(system_env(), file, overrides, config_sources(system_env()));
   validate_data(config_);
   const auto tokenizer = open_tokenizer(config_, system_env());
+  say_warnings(tokenizer.get());
   resolve_model(config_, tokenizer == nullptr ? 0 : tokenizer->vocab_size());
   validate(config_);
   check_comparable(config_, all_layouts);

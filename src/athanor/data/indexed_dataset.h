@@ -61,6 +61,8 @@ class IndexedWriter {
                     std::span<const uint8_t> loss_mask = {}, const DocumentSource* source = nullptr);
   // All documents of a token file of the same type, with what is known of them; its ids are not looked at again.
   void add_documents(const IndexedDataset& part);
+  // The prefix of the first part that was added without PREFIX.sources, for which the result has none; empty: of no part.
+  const std::string& untraced_part() const { return untraced_part_; }
   // Syncs all files under temporary names: what lies at the prefix is still what was there. No more documents.
   void sync();
   std::string full_hash() const;  // after sync(): what IndexedDataset::full_hash() will be
@@ -85,6 +87,7 @@ class IndexedWriter {
   std::vector<uint16_t> narrow_;  // buffer: a document's ids as u16
   LossMaskWriter mask_;
   SourcesWriter sources_;  // likewise as long as every document came with its source
+  std::string untraced_part_;
   int64_t num_tokens_ = 0;
   bool has_text_bytes_ = false, has_loss_mask_ = false, has_sources_ = false;
   bool synced_ = false, finished_ = false;

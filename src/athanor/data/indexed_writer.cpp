@@ -105,6 +105,8 @@ void IndexedWriter::add_documents(const IndexedDataset& part) {
   check(part.type() == type_, "'{}': is of type {}, expected {} as '{}'", part.prefix(),
         token_type_name(part.type()), token_type_name(type_), prefix_);
   const auto sources = part.open_sources();
+  if (sources == nullptr && part.num_documents() > 0 && untraced_part_.empty())
+    untraced_part_ = part.prefix();
   std::vector<uint8_t> mask;
   for (int64_t d = 0; d < part.num_documents(); ++d) {
     const int64_t first = part.document_start(d), tokens = part.document_start(d + 1) - first;

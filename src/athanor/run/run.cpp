@@ -188,6 +188,8 @@ void Run::open_recorder() {
                    io.is_launched ? RunEvents::Tell([this](const RunEvent& event) { happened(event); })
                                   : RunEvents::Tell(),
                    [this](const std::string& why) { recorder->warning(why); });
+  if (tokenizer_ != nullptr)
+    for (const std::string& warning : tokenizer_->warnings()) recorder->warning(warning);
   std::set<std::string> once;
   for (const RunPhase& phase : phases) {
     for (const Dataset::Omission& omission : phase.data.left_out)

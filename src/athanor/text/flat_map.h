@@ -48,6 +48,8 @@ class FlatMap {
     return slots_[i].second;
   }
 
+  void prefetch(uint64_t key) const { __builtin_prefetch(&slots_[home(key)]); }
+
   size_t size() const { return size_; }
   // Makes room for so many keys at once.
   void reserve(size_t num_keys) {

@@ -12,11 +12,80 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 64;
+constexpr size_t kMaxDepth = 64;
 
 std::string shown(const std::string& key) {
   return key.size() <= 60 ? key : key.substr(0, 57) + "...";
 }
+
+// Builds the tree of a file in time linear in its size, and counts the keys of its objects: nlohmann's own tree keeps the
+// last of two equal keys without a word, and its parser with a callback looks at all that an object holds so far
+// whenever an object in it ends.
+class TreeReader : public nlohmann::json_sax<Json> {
+ public:
+  explicit TreeReader(const std::string& name) : name_(name) {}
+  Json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool string(string_t& value) override { return put(std::move(value)); }
+  bool binary(binary_t& value) override { return put(std::move(value)); }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
+  bool key(string_t& key) override {
+    ++open_.back().num_keys;
+    key_ = std::move(key);
+    return true;
+  }
+  bool end_object() override {
+    const auto& [object, num_keys] = open_.back();
+    if (object->size() != num_keys)
+      throw Error(fmt::format("{}: an object with keys such as '{}' has {} keys of which {} differ", name_,
+                              shown(object->begin().key()), num_keys, object->size()));
+    return close();
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    const std::string_view what = error.what();  // begins with the library's own name for it in brackets
+    throw Error(fmt::format("{}: not valid JSON: {}", name_, what.substr(what.find("] ") + 2)));
+  }
+
+ private:
+  struct Open {
+    Json* value;  // stays where it is as long as it is open
+    size_t num_keys;
+  };
+
+  template <typename Value>
+  Json* add(Value&& value) {
+    if (open_.size() > kMaxDepth) throw Error(fmt::format("{}: nested deeper than {}", name_, kMaxDepth));
+    if (open_.empty()) return &(root_ = std::forward<Value>(value));
+    Json& parent = *open_.back().value;
+    if (parent.is_array()) return &parent.emplace_back(std::forward<Value>(value));
+    return &(parent.get_ref<Json::object_t&>()[std::move(key_)] = std::forward<Value>(value));
+  }
+  template <typename Value>
+  bool put(Value&& value) {
+    add(std::forward<Value>(value));
+    return true;
+  }
+  bool open(Json value) {
+    open_.push_back({add(std::move(value)), 0});
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& name_;
+  Json root_;
+  std::vector<Open> open_;
+  std::string key_;  // of the value that comes next
+};
 
 }  // namespace
 
@@ -115,26 +184,9 @@ JsonFile::JsonFile(const std::string& name, std::string_view text, std::span<con
       value_ = nullptr;  // the whole text says in which line and column that is
     }
   }
-  // A DOM keeps the last of two equal keys without a word, so the keys are counted while it is built.
-  std::vector<size_t> num_keys;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) throw Error(fmt::format("{}: nested deeper than {}", name, kMaxDepth));
-    if (event == Json::parse_event_t::object_start) num_keys.push_back(0);
-    if (event == Json::parse_event_t::key) ++num_keys.back();
-    if (event == Json::parse_event_t::object_end) {
-      if (parsed.size() != num_keys.back())
-        throw Error(fmt::format("{}: an object with keys such as '{}' has {} keys of which {} differ", name,
-                                shown(parsed.begin().key()), num_keys.back(), parsed.size()));
-      num_keys.pop_back();
-    }
-    return true;
-  };
-  try {
-    value_ = std::make_unique<Json>(Json::parse(text.begin(), text.end(), watch));
-  } catch (const Json::exception& error) {
-    const std::string_view what = error.what();  // begins with the library's own name for it in brackets
-    throw Error(fmt::format("{}: not valid JSON: {}", name, what.substr(what.find("] ") + 2)));
-  }
+  TreeReader reader(name);
+  Json::sax_parse(text.begin(), text.end(), &reader);
+  value_ = std::make_unique<Json>(reader.take());
 }
 
 JsonFile::~JsonFile() = default;

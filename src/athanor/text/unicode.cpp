@@ -1,8 +1,8 @@
 #include "athanor/text/unicode.h"
 
 #include <fmt/core.h>
-#include <array>
 
+#include "athanor/text/unicode/ascii.h"
 #include "athanor/text/unicode/properties.h"
 
 namespace athanor::text {
@@ -16,20 +16,8 @@ uint32_t tail(std::string_view text, size_t at) {
   return static_cast<uint8_t>(text[at]) & 0x3F;
 }
 
-constexpr CharClass ascii_class(char c) {
-  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return CharClass::letter;
-  if (c >= '0' && c <= '9') return CharClass::number;
-  return c == ' ' || (c >= '\t' && c <= '\r') ? CharClass::space : CharClass::other;
-}
-
-constexpr auto kAsciiClasses = [] {
-  std::array<CharClass, 128> classes{};
-  for (size_t c = 0; c < classes.size(); ++c) classes[c] = ascii_class(static_cast<char>(c));
-  return classes;
-}();
-
 bool is_ascii_punctuation(uint32_t c) {
-  return c > ' ' && c < 0x7F && ascii_class(static_cast<char>(c)) == CharClass::other;
+  return c > ' ' && c < 0x7F && unicode::ascii_class(static_cast<uint8_t>(c)) == CharClass::other;
 }
 
 }  // namespace
@@ -89,7 +77,7 @@ int64_t count_code_points(std::string_view text) {
 }
 
 CharClass char_class(uint32_t c) {
-  return c < 128 ? kAsciiClasses[c] : unicode::class_of(c);
+  return c < 128 ? unicode::ascii_class(static_cast<uint8_t>(c)) : unicode::class_of(c);
 }
 
 bool is_punctuation(uint32_t c) {

@@ -28,6 +28,7 @@ BuildFolder::BuildFolder(Env& env, std::string folder, const std::string& key,
 // False where others must leave first, or the folder was removed meanwhile.
 bool BuildFolder::enter(const std::string& key) {
   env_.create_folders(folder_);
+  env_.sync_folder(parent_folder(folder_));  // or a power cut takes the folder with all parts in it
   const FileLock door(path(kDoor), {}, options_.stop);
   if (!door.is_current()) return false;
   const bool has_key = env_.exists(path(kKey));

@@ -48,6 +48,7 @@ void TokenFileBuild::report(bool finished) {
   if (options_.progress) options_.progress(state_);
   state_.waiting = state_.starts_anew = false;
   state_.parts_found = 0;
+  state_.untraced_part.clear();
 }
 
 bool TokenFileBuild::is_one_part() const {
@@ -247,6 +248,8 @@ TokenFileInfo TokenFileBuild::put_together() {
       refuse_if_stopped(options_);
       writer.add_documents(IndexedDataset(folder_->part_prefix(group, part)));
     }
+  state_.untraced_part = writer.untraced_part();
+  if (!state_.untraced_part.empty()) report(false);
   return publish(*folder_, writer);
 }
 

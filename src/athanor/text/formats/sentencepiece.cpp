@@ -130,7 +130,9 @@ OrderedJson replace_json(const OrderedJson& pattern, const std::string& content)
 OrderedJson normalizer_json(const SentencePieceModel& model) {
   OrderedJson steps = OrderedJson::array();
   if (!model.charsmap.empty())
-    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", encode_base64(model.charsmap)}});
+    steps.push_back({{"type", "Precompiled"},
+                     {"precompiled_charsmap", encode_base64(model.charsmap)},
+                     {"like_sentencepiece", true}});
   if (model.removes_spaces) {
     steps.push_back(replace_json({{"Regex", "^ +| +$"}}, ""));
     steps.push_back(replace_json({{"Regex", " {2,}"}}, " "));

@@ -31,7 +31,7 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Un
   for (const int32_t id : options_.own_pieces) is_own_[static_cast<size_t>(id)] = true;
   for (const int32_t id : options_.not_in_text) is_hidden_[static_cast<size_t>(id)] = true;
   double lowest = std::numeric_limits<double>::infinity();
-  highest_ = -lowest;
+  highest_ = std::numeric_limits<float>::min();  // SentencePiece's search for the highest begins there
   for (int32_t id = 0; id < vocabulary_.size(); ++id) {
     const auto i = static_cast<size_t>(id);
     if (is_hidden_[i] || (options_.like_sentencepiece && id == options_.unk)) continue;

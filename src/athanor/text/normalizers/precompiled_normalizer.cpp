@@ -55,6 +55,24 @@ class CharMap {
     return std::nullopt;
   }
 
+  struct Found {
+    size_t size = 0;  // of the key; 0: none
+    std::string_view replacement = {};
+  };
+  // The longest key that begins the text.
+  Found find_longest(std::string_view text) const {
+    Found found;
+    size_t node = units_[0].offset();
+    for (size_t i = 0; i < text.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(text[i]);
+      const size_t at = node ^ byte;
+      if (byte == 0 || at >= units_.size() || units_[at].label() != byte) break;
+      node = at ^ units_[at].offset();
+      if (units_[at].leads_to_value()) found = {i + 1, replacements_.data() + units_[node].value()};
+    }
+    return found;
+  }
+
  private:
   static uint32_t read_unit(std::string_view bytes, size_t at) {
     uint32_t unit = 0;
@@ -93,55 +111,82 @@ class CharMap {
 
 class PrecompiledNormalizer final : public Normalizer {
  public:
-  explicit PrecompiledNormalizer(CharMap map) : map_(std::move(map)) {}
+  PrecompiledNormalizer(CharMap map, bool like_sentencepiece)
+      : map_(std::move(map)), like_sentencepiece_(like_sentencepiece) {}
 
   void apply(NormalizedText& text) const override {
     const std::string all = text.text();
-    Rewriter rewriter(text);
+    std::vector<Step> steps;
     for (size_t at = 0; at < all.size();) {
-      const size_t end = unicode::cluster_end(all, at);
-      rewrite_cluster(std::string_view(all).substr(at, end - at), rewriter);
-      at = end;
+      const std::string_view rest = std::string_view(all).substr(at);
+      if (like_sentencepiece_) {
+        at += add_longest(rest, steps);
+      } else {
+        const size_t end = unicode::cluster_end(all, at);
+        add_cluster(rest.substr(0, end - at), steps);
+        at = end;
+      }
     }
+    Rewriter rewriter(text);
+    for (const Step& step : steps) rewriter.put(step.character, step.change);
+    rewriter.drop(rewriter.rest().size());  // as many as were left out before the first that stays
     rewriter.finish();
   }
 
  private:
+  struct Step {
+    std::string_view character;
+    int change;  // as Rewriter::put has it
+  };
+
+  // SentencePiece knows no clusters. The bytes that were read.
+  size_t add_longest(std::string_view text, std::vector<Step>& steps) const {
+    const CharMap::Found found = map_.find_longest(text);
+    if (found.size > 0) {
+      replace(text.substr(0, found.size), found.replacement, steps);
+      return found.size;
+    }
+    const size_t size = decode_utf8(text, 0).size;
+    steps.push_back({text.substr(0, size), 0});
+    return size;
+  }
+
   // A cluster of less than six bytes that begins with a key is replaced as a whole.
-  void rewrite_cluster(std::string_view cluster, Rewriter& rewriter) const {
+  void add_cluster(std::string_view cluster, std::vector<Step>& steps) const {
     constexpr size_t kLongCluster = 6;
     if (cluster.size() < kLongCluster)
-      if (const auto replacement = map_.find(cluster)) return replace(cluster, *replacement, rewriter);
+      if (const auto replacement = map_.find(cluster)) return replace(cluster, *replacement, steps);
     for (size_t at = 0; at < cluster.size();) {
       const std::string_view part = cluster.substr(at, decode_utf8(cluster, at).size);
       if (const auto replacement = map_.find(part))
-        replace(part, *replacement, rewriter);
+        replace(part, *replacement, steps);
       else
-        rewriter.keep(part.size());
+        steps.push_back({part, 0});
       at += part.size();
     }
   }
 
-  // One character stands for one; the last of the new ones are put in, or the last one stands for all that are left.
-  static void replace(std::string_view old, std::string_view with, Rewriter& rewriter) {
+  // One character stands for one; the last of the new ones are put in, or the last one so far stands for all that are
+  // left, even where it was put in itself or stands for others: published offsets depend on it.
+  static void replace(std::string_view old, std::string_view with, std::vector<Step>& steps) {
     const int64_t num_old = count_code_points(old), num_new = count_code_points(with);
-    if (num_new == 0) return rewriter.drop(old.size());
     for (int64_t i = 0; i < num_new; ++i) {
       const size_t size = decode_utf8(with, 0).size;
-      const int64_t left_over = i + 1 == num_new ? num_old - num_new : 0;
-      rewriter.put(with.substr(0, size),
-                   i >= num_old ? 1 : -static_cast<int>(std::max<int64_t>(left_over, 0)));
+      steps.push_back({with.substr(0, size), i < num_old ? 0 : 1});
       with.remove_prefix(size);
     }
+    if (num_new < num_old && !steps.empty()) steps.back().change -= static_cast<int>(num_old - num_new);
   }
 
   CharMap map_;
+  bool like_sentencepiece_;
 };
 
 }  // namespace
 
 std::unique_ptr<Normalizer> parse_precompiled_normalizer(const JsonNode& node) {
-  return std::make_unique<PrecompiledNormalizer>(CharMap(node.at("precompiled_charsmap")));
+  return std::make_unique<PrecompiledNormalizer>(CharMap(node.at("precompiled_charsmap")),
+                                                 node.boolean("like_sentencepiece", false));
 }
 
 }  // namespace athanor::text::normalizers

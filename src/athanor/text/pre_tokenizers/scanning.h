@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "athanor/text/unicode.h"
+#include "athanor/text/unicode/ascii.h"
 
 namespace athanor::text::pre_tokenizers {
 
@@ -15,6 +16,8 @@ struct Char {
 };
 
 inline Char char_at(std::string_view text, size_t at) {
+  const auto byte = static_cast<uint8_t>(text[at]);
+  if (byte < 128) return {unicode::ascii_class(byte), 1};
   const CodePoint c = decode_utf8(text, at);
   return {char_class(c.value), c.size};
 }

@@ -11,6 +11,7 @@ namespace {
 // A merge rescans the words that hold its pair, so an endless "word" (base64, a page without spaces) is cut.
 constexpr size_t kMaxWordSymbols = 1024;
 constexpr int64_t kProgressEvery = 64;
+constexpr int64_t kMostReserved = int64_t{1} << 20;  // room for tokens that may never come
 
 }  // namespace
 
@@ -24,41 +25,25 @@ BpeTrainer::BpeTrainer(std::vector<std::string> tokens, BpeTrainerOptions option
 void BpeTrainer::add_word(std::span<const int32_t> symbols, int64_t count) {
   while (!symbols.empty()) {
     const size_t size = std::min(symbols.size(), kMaxWordSymbols);
-    check(words_.size() < UINT32_MAX, "bpe training: {} different words are too many", words_.size());
+    check(words_.size() < WordLists::kMaxWords, "bpe training: {} different words are too many",
+          words_.size());
     const auto word = static_cast<uint32_t>(words_.size());
     words_.push_back({symbols_.size(), static_cast<uint32_t>(size), count});
     symbols_.insert(symbols_.end(), symbols.begin(), symbols.begin() + static_cast<ptrdiff_t>(size));
     for (size_t i = 0; i + 1 < size; ++i) {
-      const uint64_t pair = pair_key(symbols[i], symbols[i + 1]);
-      pairs_[pair].count += count;
-      add_to_list(list_of(pair), word);
+      Pair& pair = pairs_[pair_key(symbols[i], symbols[i + 1])];
+      pair.count += count;
+      lists_.add(pair.words, word);
     }
     symbols = symbols.subspan(size);
   }
 }
 
-uint32_t BpeTrainer::list_of(uint64_t key) {
-  Pair& pair = pairs_[key];
-  if (pair.list == 0) {
-    where_.emplace_back();
-    pair.list = static_cast<uint32_t>(where_.size());
-  }
-  return pair.list;
-}
-
-void BpeTrainer::add_to_list(uint32_t list_number, uint32_t word) {
-  auto& list = where_[list_number - 1];
-  if (list.empty() || list.back() != word) list.push_back(word);
-}
-
-void BpeTrainer::meet(Neighbours& side, int32_t token, uint64_t new_pair, uint32_t word, int64_t count) {
+void BpeTrainer::meet(Neighbours& side, int32_t token, uint32_t word, int64_t count) {
   Neighbour& neighbour = side.by_token[static_cast<size_t>(token)];
-  if (neighbour.list == 0) {
-    neighbour.list = list_of(new_pair);
-    side.met.push_back(token);
-  }
+  if (neighbour.words == WordLists::kNone) side.met.push_back(token);
   neighbour.count += count;
-  add_to_list(neighbour.list, word);
+  lists_.add(neighbour.words, word);
 }
 
 std::string BpeTrainer::joined(uint64_t pair) const {
@@ -70,10 +55,10 @@ std::string BpeTrainer::joined(uint64_t pair) const {
 
 void BpeTrainer::run(int64_t vocab_size, int64_t min_frequency,
                      const std::function<void(int64_t)>& progress) {
+  ids_.reserve(static_cast<size_t>(std::min(vocab_size, kMostReserved)));
   pairs_.for_each([this](uint64_t pair, const Pair& info) { queue_.push({info.count, pair}); });
   while (static_cast<int64_t>(tokens_.size()) < vocab_size && !queue_.empty()) {
-    const Candidate top = queue_.top();
-    queue_.pop();
+    const MergeCandidate top = queue_.pop();
     const int64_t count = pairs_.find(top.pair)->count;
     if (count != top.count) {
       // Other merges took some of it; where a pair grew, a newer entry is in the queue already.
@@ -104,34 +89,41 @@ void BpeTrainer::run(int64_t vocab_size, int64_t min_frequency,
 void BpeTrainer::merge(uint64_t pair, int32_t id) {
   before_.by_token.resize(tokens_.size());
   behind_.by_token.resize(tokens_.size());
-  const std::vector<uint32_t> words = std::exchange(where_[pairs_.find(pair)->list - 1], {});
+  const std::vector<uint32_t> words = lists_.take(pairs_.find(pair)->words);
   for (size_t i = 0; i < words.size(); ++i) {
     constexpr size_t kAhead = 8;
     if (i + 2 * kAhead < words.size()) __builtin_prefetch(&words_[words[i + 2 * kAhead]]);
     if (i + kAhead < words.size()) __builtin_prefetch(&symbols_[words_[words[i + kAhead]].begin]);
     merge_in_word(words[i], pair, id);
   }
-  const auto apply = [this](Neighbours& side, const auto& old_pair, const auto& new_pair) {
-    for (const int32_t token : side.met) {
-      Neighbour& neighbour = side.by_token[static_cast<size_t>(token)];
-      pairs_[old_pair(token)].count -= neighbour.count;
-      pairs_[new_pair(token)].count += neighbour.count;
-      neighbour = {};
-    }
-  };
   const int32_t left = left_of(pair), right = right_of(pair);
-  const auto before = [id](int32_t token) { return pair_key(token, id); };
-  const auto behind = [id](int32_t token) { return pair_key(id, token); };
   apply(
-      before_, [&](int32_t token) { return pair_key(token, left); }, before);
+      before_, [left](int32_t token) { return pair_key(token, left); },
+      [id](int32_t token) { return pair_key(token, id); });
   apply(
-      behind_, [&](int32_t token) { return pair_key(right, token); }, behind);
+      behind_, [right](int32_t token) { return pair_key(right, token); },
+      [id](int32_t token) { return pair_key(id, token); });
   pairs_.find(pair)->count = 0;
-  const auto push = [this](uint64_t key) {
-    if (const int64_t count = pairs_.find(key)->count; count > 0) queue_.push({count, key});
-  };
-  for (const int32_t token : std::exchange(before_.met, {})) push(before(token));
-  for (const int32_t token : std::exchange(behind_.met, {})) push(behind(token));
+}
+
+// Where a count shrinks after its push, the candidate is found to be out of date when it comes up.
+template <typename OldPair, typename NewPair>
+void BpeTrainer::apply(Neighbours& side, const OldPair& old_pair, const NewPair& new_pair) {
+  for (size_t i = 0; i < side.met.size(); ++i) {
+    constexpr size_t kAhead = 8;
+    if (i + kAhead < side.met.size()) {
+      pairs_.prefetch(old_pair(side.met[i + kAhead]));
+      pairs_.prefetch(new_pair(side.met[i + kAhead]));
+    }
+    const int32_t token = side.met[i];
+    Neighbour met = std::exchange(side.by_token[static_cast<size_t>(token)], {});
+    pairs_[old_pair(token)].count -= met.count;
+    Pair& grown = pairs_[new_pair(token)];
+    grown.count += met.count;
+    lists_.append(grown.words, met.words);
+    if (grown.count > 0) queue_.push({grown.count, new_pair(token)});
+  }
+  side.met.clear();
 }
 
 void BpeTrainer::merge_in_word(uint32_t word_index, uint64_t pair, int32_t id) {
@@ -139,15 +131,15 @@ void BpeTrainer::merge_in_word(uint32_t word_index, uint64_t pair, int32_t id) {
   int32_t* const symbols = symbols_.data() + word.begin;
   const int32_t left = left_of(pair), right = right_of(pair);
   uint32_t write = 0;
-  for (uint32_t read = 0; read < word.size; ++write) {
+  while (write + 1 < word.size && (symbols[write] != left || symbols[write + 1] != right)) ++write;
+  if (write + 1 >= word.size) return;  // earlier merges took it
+  for (uint32_t read = write; read < word.size; ++write) {
     if (read + 1 == word.size || symbols[read] != left || symbols[read + 1] != right) {
       symbols[write] = symbols[read++];
       continue;
     }
-    if (write > 0)
-      meet(before_, symbols[write - 1], pair_key(symbols[write - 1], id), word_index, word.count);
-    if (read + 2 < word.size)
-      meet(behind_, symbols[read + 2], pair_key(id, symbols[read + 2]), word_index, word.count);
+    if (write > 0) meet(before_, symbols[write - 1], word_index, word.count);
+    if (read + 2 < word.size) meet(behind_, symbols[read + 2], word_index, word.count);
     symbols[write] = id;
     read += 2;
   }

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <queue>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -19,6 +18,8 @@
 #include <vector>
 
 #include "athanor/text/flat_map.h"
+#include "athanor/text/trainers/merge_queue.h"
+#include "athanor/text/trainers/word_lists.h"
 
 namespace athanor::text::trainers {
 
@@ -48,28 +49,21 @@ class BpeTrainer {
   };
   struct Pair {
     int64_t count = 0;
-    uint32_t list = 0;  // 1 + index into where_; 0: none yet
+    WordLists::List words = WordLists::kNone;  // in which the pair was seen; it may be gone from some
   };
   // A token that stands before (or behind) the pair that is being merged.
   struct Neighbour {
     int64_t count = 0;
-    uint32_t list = 0;  // of the pair that it makes with the new token; 0: not met in this merge
+    WordLists::List words = WordLists::kNone;  // where it was met in this merge
   };
   struct Neighbours {
     std::vector<Neighbour> by_token;
     std::vector<int32_t> met;
   };
-  struct Candidate {
-    int64_t count;
-    uint64_t pair;
-    bool operator<(const Candidate& other) const {
-      return count != other.count ? count < other.count : pair > other.pair;
-    }
-  };
 
-  uint32_t list_of(uint64_t pair);  // makes one where it has none
-  void add_to_list(uint32_t list, uint32_t word);
-  void meet(Neighbours& side, int32_t token, uint64_t new_pair, uint32_t word, int64_t count);
+  void meet(Neighbours& side, int32_t token, uint32_t word, int64_t count);
+  template <typename OldPair, typename NewPair>
+  void apply(Neighbours& side, const OldPair& old_pair, const NewPair& new_pair);
   void merge(uint64_t pair, int32_t id);
   void merge_in_word(uint32_t word, uint64_t pair, int32_t id);
   std::string joined(uint64_t pair) const;
@@ -82,9 +76,9 @@ class BpeTrainer {
   std::vector<int32_t> symbols_;
   std::vector<Word> words_;
   FlatMap<Pair> pairs_;
-  std::vector<std::vector<uint32_t>> where_;  // words in which a pair was seen
-  Neighbours before_, behind_;                // of the current merge
-  std::priority_queue<Candidate> queue_;
+  WordLists lists_;
+  Neighbours before_, behind_;  // of the current merge
+  MergeQueue queue_;
 };
 
 }  // namespace athanor::text::trainers
