@@ -76,7 +76,8 @@ class LogSink final : public RunSink {
 
  private:
   LogFile& log_;
-  double age_at_start_ = process_age_seconds() - now_seconds();  // asking the system in each step would cost 20 us
+  double age_at_start_ =
+      process_age_seconds() - now_seconds();  // asking the system in each step would cost 20 us
   StepLine line_{TerminalStyle{}};
 };
 
