@@ -28,6 +28,28 @@ const std::vector<Case>& cases() {
                                         f16 = {"precision.compute=f16"}, pp = {"parallel.pp=2"};
   static const std::vector<Case> all = {
       {"model.rope_theta=5e5", {}, "model.rope_theta=1e4"},  // of gpt2: see below
+      {"model.rope_factor=4", {"model.rope_scaling=yarn"}, "model.rope_factor=1.0"},
+      {"model.rope_original_length=64",
+       {"model.rope_scaling=llama3", "model.rope_factor=4"},
+       "model.rope_original_length=0"},
+      {"model.rope_low_freq_factor=2",
+       {"model.rope_scaling=llama3", "model.rope_factor=4"},
+       "model.rope_low_freq_factor=1.0"},
+      {"model.rope_high_freq_factor=8",
+       {"model.rope_scaling=llama3", "model.rope_factor=4"},
+       "model.rope_high_freq_factor=4.0"},
+      {"model.rope_beta_fast=16",
+       {"model.rope_scaling=yarn", "model.rope_factor=4"},
+       "model.rope_beta_fast=32.0"},
+      {"model.rope_beta_slow=2",
+       {"model.rope_scaling=yarn", "model.rope_factor=4"},
+       "model.rope_beta_slow=1.0"},
+      {"model.rope_truncate=false",
+       {"model.rope_scaling=yarn", "model.rope_factor=4"},
+       "model.rope_truncate=true"},
+      {"model.rope_attention_factor=1.5",
+       {"model.rope_scaling=yarn", "model.rope_factor=4"},
+       "model.rope_attention_factor=0.0"},
       {"model.num_experts_per_tok=1", moe, "model.num_experts_per_tok=0"},
       {"model.moe_intermediate_size=32", moe},
       {"model.n_shared_experts=1", moe, "model.n_shared_experts=0"},
@@ -41,6 +63,7 @@ const std::vector<Case>& cases() {
       {"model.capacity_factor=1.25", moe},
       {"optimizer.momentum=0.5", {"optimizer.name=sgd"}, "optimizer.momentum=0.9"},
       {"schedule.wsd_decay_fraction=0.5", {"schedule.decay=wsd"}, "schedule.wsd_decay_fraction=0.2"},
+      {"schedule.power=3", {"schedule.decay=polynomial"}, "schedule.power=1.0"},
       {"precision.loss_scale=1024", f16, "precision.loss_scale=256"},
       {"precision.loss_scale_window=7", f16, "precision.loss_scale_window=1000"},
       {"parallel.cp_method=ulysses", {"parallel.cp=2"}, "parallel.cp_method=ring"},
@@ -104,6 +127,11 @@ TEST(Effects, FamiliesAndAlgorithmsHaveKeysOfTheirOwn) {
           "model.rope_theta: got 500000.0, which has no effect");
   refused({"optimizer.name=sgd", "optimizer.betas=[0.8, 0.9]"}, "optimizer.betas: got [0.8, 0.9]");
   refused({"optimizer.name=sgd", "optimizer.eps=1e-6"}, "without optimizer.name = \"adamw\"");
+  refused({"model.model_type=gpt2", "model.rope_scaling=yarn", "model.rope_factor=4"},
+          "model.rope_scaling: got \"yarn\", which has no effect");
+  refused({"schedule.warmup_steps=0", "schedule.warmup_init_ratio=1.0"},
+          "without schedule.warmup_steps above 0");
+  refused({"schedule.decay=inverse_sqrt", "schedule.min_lr_ratio=0.5"}, "schedule.min_lr_ratio: got 0.5");
   refused({"schedule.decay=constant", "schedule.min_lr_ratio=0.5"}, "schedule.min_lr_ratio: got 0.5");
   refused({"schedule.decay=wsd", "schedule.wsd_decay_fraction=0.0", "schedule.min_lr_ratio=0.5"},
           "schedule.min_lr_ratio");

@@ -127,6 +127,51 @@ TEST(HfConfig, TheRotationIsReadInEverySpelling) {
   }
 }
 
+// Keys of Llama 3.1, gpt-oss and Qwen2.5 as they stand in their files.
+TEST(HfConfig, ScaledRotationsAreRead) {
+  const Json llama31 = {{"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192},
+                        {"rope_type", "llama3"}};
+  const Json gpt_oss = {{"beta_fast", 32.0},   {"beta_slow", 1.0},
+                        {"factor", 32.0},      {"original_max_position_embeddings", 4096},
+                        {"rope_type", "yarn"}, {"truncate", false}};
+  const Json qwen = {{"factor", 4.0}, {"original_max_position_embeddings", 32768}, {"type", "yarn"}};
+  const auto with = [](const char* place, const Json& scaling) {
+    Json json = Json::parse(kLlama3);
+    json[place] = scaling;
+    return read(json);
+  };
+  ModelConfig expected = read(Json::parse(kLlama3));
+  EXPECT_EQ(expected.rope_scaling, "none");
+  expected.rope_scaling = "llama3", expected.rope_factor = 8.0, expected.rope_original_length = 8192;
+  EXPECT_EQ(with("rope_scaling", llama31), expected);
+  EXPECT_EQ(with("rope_parameters", llama31), expected);
+  expected.rope_scaling = "yarn", expected.rope_factor = 4.0, expected.rope_original_length = 32768;
+  EXPECT_EQ(with("rope_scaling", qwen), expected);
+  expected.rope_factor = 32.0, expected.rope_original_length = 4096, expected.rope_truncate = false;
+  EXPECT_EQ(with("rope_scaling", gpt_oss), expected);
+  EXPECT_EQ(with("rope_parameters", {{"full_attention", gpt_oss}, {"sliding_attention", gpt_oss}}), expected);
+  // Without a length it is the file's own context.
+  EXPECT_EQ(with("rope_scaling", {{"type", "yarn"}, {"factor", 2.0}}).rope_original_length, 8192);
+  EXPECT_EQ(with("rope_scaling", {{"type", "yarn"}, {"factor", 2.0}, {"attention_factor", 1.5}})
+                .rope_attention_factor,
+            1.5);
+  const ModelConfig linear = with("rope_scaling", {{"type", "linear"}, {"factor", 2}});
+  EXPECT_EQ(linear.rope_scaling, "linear");
+  EXPECT_EQ(linear.rope_factor, 2.0);
+  EXPECT_EQ(with("rope_scaling", {{"type", "linear"}, {"factor", 1.0}}), read(Json::parse(kLlama3)));
+  // Two tables that differ.
+  Json json = Json::parse(kLlama3);
+  json["rope_scaling"] = qwen, json["rope_parameters"] = llama31;
+  EXPECT_NE(complaint(json).find("rope_parameters.rope_type: got another scaling than rope_scaling"),
+            std::string::npos)
+      << complaint(json);
+  json["rope_parameters"] = qwen;
+  EXPECT_EQ(complaint(json), "");
+}
+
 TEST(HfConfig, WhatChangesTheFunctionIsRefusedByName) {
   struct Case {
     const char* base;
@@ -135,9 +180,17 @@ TEST(HfConfig, WhatChangesTheFunctionIsRefusedByName) {
   };
   const Json other = {{"rope_theta", 7.0}};
   const std::vector<Case> cases = {
-      {kLlama3, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+      {kLlama3, "rope_scaling", {{"type", "linear"}}},
+      {kLlama3, "rope_scaling", {{"type", "linear"}, {"factor", 0.5}}},
+      {kLlama3, "rope_scaling", {{"type", "linear"}, {"rope_type", "yarn"}, {"factor", 2.0}}},
       {kLlama3, "rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}},
-      {kLlama3, "rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}},
+      {kLlama3, "rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}},
+      {kLlama3, "rope_scaling", {{"rope_type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}}},
+      {kLlama3, "rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", 1}}},
+      {kLlama3, "rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 0.0}}},
+      {kLlama3,
+       "rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 0}}},
       {kLlama3, "rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}}},
       {kLlama3, "rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1.0}}}},
       {kLlama3, "rope_scaling", {{"factor", 2.0}}},

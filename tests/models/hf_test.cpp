@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -141,6 +143,14 @@ TEST_F(HuggingFace, EveryModelComesBackFromAnExport) {
   models.push_back(tiny("gpt2"));
   models.back().bias = false, models.back().tie_word_embeddings = false, models.back().intermediate_size = 20;
   models.back().dropout = 0.25, models.back().rms_norm_eps = 1e-6, models.back().initializer_range = 0.01;
+  for (const char* method : {"linear", "llama3", "yarn"}) {
+    models.push_back(tiny(method == std::string("llama3") ? "mixtral" : "llama"));
+    models.back().rope_scaling = method, models.back().rope_factor = 4.0;
+    if (method != std::string("linear")) models.back().rope_original_length = 16;
+  }
+  models.back().rope_truncate = false, models.back().rope_beta_fast = 3.0;
+  models.push_back(models.back());
+  models.back().rope_attention_factor = 1.25;
   int number = 0;
   for (const ModelConfig& config : models) {
     const std::string name = std::to_string(number++);
@@ -169,6 +179,18 @@ TEST_F(HuggingFace, EveryModelComesBackFromAnExport) {
     EXPECT_EQ(read_json(exported + "/tokenizer_config.json")["eos_token"], "<|endoftext|>");
     EXPECT_EQ(system_env().read_text(exported + "/tokenizer.json"), checkpoint.file_text("tokenizer.json"));
   }
+}
+
+// Hugging Face has no word for it, and needs none.
+TEST_F(HuggingFace, NtkIsExportedAsALargerBase) {
+  ModelConfig config = tiny("llama");
+  config.rope_scaling = "ntk", config.rope_factor = 4.0, config.head_dim = 8;
+  make_checkpoint(config, "run");
+  export_hf(env, folder.file("run"), folder.file("hf"), {});
+  const ModelConfig back = HfWeights(env, folder.file("hf")).config().model;
+  EXPECT_EQ(back.rope_scaling, "none");
+  EXPECT_DOUBLE_EQ(back.rope_theta, 1e4 * std::pow(4.0, 8.0 / 6.0));
+  EXPECT_TRUE(read_json(folder.file("hf") + "/config.json")["rope_scaling"].is_null());
 }
 
 TEST_F(HuggingFace, ExportRoundsToTheTypeThatIsAskedFor) {
@@ -268,7 +290,7 @@ TEST_F(HuggingFace, SettingsThatWeCannotComputeAreRefusedByName) {
   };
   const std::vector<Case> cases = {
       {"llama", "model_type", "mistral"},
-      {"llama", "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+      {"llama", "rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}},
       {"llama", "rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 1e4}}},
       {"llama", "rope_parameters", {{"partial_rotary_factor", 0.5}}},
       {"llama", "rope_parameters", 7},

@@ -140,7 +140,7 @@ TEST_F(ModelConfigFile, AFileThatIsNoneIsRefusedWithTheLineThatNamesIt) {
            {with("hidden_size", nullptr), "'config.json': hidden_size: is missing"},
            {with("hidden_size", "wide"), "'config.json': hidden_size: got \"wide\""},
            {with("hidden_act", "relu"), "'config.json': hidden_act: got 'relu', expected silu"},
-           {with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}), "'config.json': rope_scaling"},
+           {with("rope_scaling", {{"rope_type", "longrope"}, {"factor", 4.0}}), "'config.json': rope_scaling"},
            {with("a_key_of_tomorrow", 1), "'config.json': a_key_of_tomorrow: got 1"},
            {with("num_hidden_layers", 1000000), "config.json: model.num_hidden_layers: got 1000000"},
            {with("num_key_value_heads", 3),

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+
 #include "athanor/base/error.h"
 #include "athanor/config/load.h"
 #include "athanor/config/phases.h"
@@ -9,6 +12,8 @@
 
 namespace athanor::tests::schedule_test {
 namespace {
+
+constexpr std::array kDecays = {"cosine", "linear", "polynomial", "constant", "wsd", "inverse_sqrt"};
 
 LrSchedule make(const std::string& decay) {
   LrSchedule schedule;
@@ -21,7 +26,7 @@ LrSchedule make(const std::string& decay) {
 }
 
 TEST(LrSchedule, WarmsUpInAStraightLine) {
-  for (const char* decay : {"cosine", "linear", "constant", "wsd"}) {
+  for (const char* decay : kDecays) {
     EXPECT_DOUBLE_EQ(make(decay).at(1), 0.1) << decay;
     EXPECT_DOUBLE_EQ(make(decay).at(5), 0.5) << decay;
     EXPECT_DOUBLE_EQ(make(decay).at(10), 1.0) << decay;
@@ -40,7 +45,7 @@ TEST(LrSchedule, EndsWhereItShould) {
 }
 
 TEST(LrSchedule, NeverRisesAfterWarmupAndNeverLeavesItsRange) {
-  for (const char* decay : {"cosine", "linear", "constant", "wsd"})
+  for (const char* decay : kDecays)
     for (int64_t step = 11; step <= 120; ++step) {
       EXPECT_LE(make(decay).at(step), make(decay).at(step - 1)) << decay << step;
       EXPECT_GE(make(decay).at(step), 0.1 - 1e-12) << decay << step;
@@ -55,7 +60,7 @@ TEST(LrSchedule, WarmupMayExceedTheSteps) {
 
 // A schedule that begins with step 301 has there the rates that one from step 1 has 300 steps earlier.
 TEST(LrSchedule, BeginsWhereItsPhaseBegins) {
-  for (const char* decay : {"cosine", "linear", "constant", "wsd"}) {
+  for (const char* decay : kDecays) {
     LrSchedule late = make(decay);
     late.first_step = 301;
     for (int64_t step = 1; step <= 120; ++step) EXPECT_EQ(late.at(300 + step), make(decay).at(step)) << decay;
@@ -70,8 +75,10 @@ LrSchedule schedule_of(const Config& config) {
           .lr = config.optimizer.lr,
           .steps = s.steps,
           .warmup_steps = s.warmup_steps,
+          .warmup_init_ratio = s.warmup_init_ratio,
           .min_lr_ratio = s.min_lr_ratio,
           .decay_fraction = s.wsd_decay_fraction,
+          .power = s.power,
           .first_step = s.first_step};
 }
 
@@ -112,6 +119,72 @@ TEST(LrSchedule, JumpsOnlyWhereAPhaseNamesOne) {
       "[[phase]]\nname = 'd'\nsteps = 3\noptimizer.lr = 4.0\n"
       "[[phase]]\nname = 'e'\nsteps = 3\n",
       {0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0, 2.0, 4.0, 3.0, 2.0, 1.0, 0.0});
+}
+
+// "Attention is all you need": factor * C^-0.5 * min(t^-0.5, t * warmup^-1.5). Peaks: 512 channels and 4000 steps, and
+// twice that for 8000 steps.
+TEST(LrSchedule, InverseSqrtIsNoams) {
+  struct Case {
+    double factor, warmup, peak;
+  };
+  for (const Case& each : {Case{1.0, 4000, 6.987712e-4}, Case{2.0, 8000, 9.882118e-4}}) {
+    const auto paper = [&](double t) {
+      return each.factor * std::pow(512.0, -0.5) *
+             std::min(std::pow(t, -0.5), t * std::pow(each.warmup, -1.5));
+    };
+    const LrSchedule schedule{.decay = "inverse_sqrt",
+                              .lr = each.factor / std::sqrt(512.0 * each.warmup),
+                              .steps = 100000,
+                              .warmup_steps = static_cast<int64_t>(each.warmup)};
+    EXPECT_NEAR(schedule.at(schedule.warmup_steps), each.peak, 5e-11);
+    for (const int64_t step : {1, 2, 399, 3999, 4000, 4001, 7999, 8000, 8001, 50000, 100000, 300000})
+      EXPECT_NEAR(schedule.at(step) / paper(static_cast<double>(step)), 1.0, 1e-12) << step;
+  }
+}
+
+// Without a warm-up it begins at lr and falls with the root of the step.
+TEST(LrSchedule, InverseSqrtNeedsNoWarmup) {
+  const LrSchedule schedule{.decay = "inverse_sqrt", .lr = 0.5, .warmup_steps = 0};
+  EXPECT_DOUBLE_EQ(schedule.at(1), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.at(25), 0.1);
+}
+
+// T5: 1 / sqrt(max(step, 10^4)), so 0.01 for 10^4 steps.
+TEST(LrSchedule, AFlatWarmupMakesItThatOfT5) {
+  const LrSchedule schedule{
+      .decay = "inverse_sqrt", .lr = 0.01, .warmup_steps = 10000, .warmup_init_ratio = 1.0};
+  for (const int64_t step : {1, 2, 777, 9999, 10000, 10001, 65536, 524288})
+    EXPECT_NEAR(schedule.at(step) * std::sqrt(std::max(static_cast<double>(step), 1e4)), 1.0, 1e-12) << step;
+}
+
+TEST(LrSchedule, AWarmupMayBeginAboveZero) {
+  LrSchedule schedule = make("constant");
+  schedule.warmup_init_ratio = 0.5;
+  for (int64_t step = 1; step <= 10; ++step)
+    EXPECT_DOUBLE_EQ(schedule.at(step), 0.5 + 0.05 * static_cast<double>(step));
+}
+
+// lr - low is multiplied by the share of steps that is left, to the power.
+TEST(LrSchedule, PolynomialFallsWithItsPower) {
+  LrSchedule schedule = make("polynomial");
+  for (int64_t step = 1; step <= 120; ++step) EXPECT_NEAR(schedule.at(step), make("linear").at(step), 1e-15);
+  schedule.power = 3.0;
+  EXPECT_DOUBLE_EQ(schedule.at(10), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(55), 0.1 + 0.9 / 8);
+  EXPECT_DOUBLE_EQ(schedule.at(100), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.at(120), 0.1);
+  schedule.power = 0.5;
+  EXPECT_DOUBLE_EQ(schedule.at(55), 0.1 + 0.9 * std::sqrt(0.5));
+}
+
+// Two phases, each with a schedule of its own, which counts from its phase.
+TEST(LrSchedule, NewShapesBeginAnewWithAPhase) {
+  expect_rates(
+      "[optimizer]\nlr = 1.0\n[schedule]\ndecay = 'inverse_sqrt'\nwarmup_steps = 1\n"
+      "[[phase]]\nname = 'a'\nsteps = 4\n"
+      "[[phase]]\nname = 'b'\nsteps = 4\nschedule.decay = 'polynomial'\nschedule.power = 2.0\n"
+      "schedule.warmup_steps = 0\nschedule.min_lr_ratio = 0.0\n",
+      {1.0, std::sqrt(1.0 / 2), std::sqrt(1.0 / 3), 0.5, 9.0 / 16, 0.25, 1.0 / 16, 0.0});
 }
 
 TEST(LrSchedule, UnknownDecayIsAnError) {

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Longer sequences with another base of RoPE and a larger batch, then one channel with another schedule.
+// Longer sequences with another base and scaling of RoPE and a larger batch, then one channel with another schedule.
 void add_phases(Config& config) {
   config.model.max_position_embeddings = 12;
   config.model.dropout = 0.1;
@@ -24,6 +24,9 @@ void add_phases(Config& config) {
                     .steps = 2,
                     .settings = {{"data.seq_len", int64_t{12}},
                                  {"model.rope_theta", 1e5},
+                                 {"model.rope_scaling", std::string("yarn")},
+                                 {"model.rope_factor", 2.0},
+                                 {"model.rope_attention_factor", 1.5},
                                  {"train.global_batch_size", int64_t{7}}}},
                    {.name = "anneal",
                     .steps = 3,
@@ -89,7 +92,8 @@ TEST(Phases, EachSettingOfAPhaseCounts) {
   Phased run;
   run.train(system_env());
   const History whole = run.history();
-  for (const char* setting : {"data.seq_len", "model.rope_theta", "train.global_batch_size"}) {
+  for (const char* setting :
+       {"data.seq_len", "model.rope_theta", "model.rope_attention_factor", "train.global_batch_size"}) {
     Phased other;
     other.config.phases[1].settings.erase(setting);
     other.train(system_env());

@@ -73,8 +73,10 @@ inline LrSchedule schedule_of(const Config& config) {
           .lr = config.optimizer.lr,
           .steps = config.train.steps,
           .warmup_steps = config.schedule.warmup_steps,
+          .warmup_init_ratio = config.schedule.warmup_init_ratio,
           .min_lr_ratio = config.schedule.min_lr_ratio,
-          .decay_fraction = config.schedule.wsd_decay_fraction};
+          .decay_fraction = config.schedule.wsd_decay_fraction,
+          .power = config.schedule.power};
 }
 
 // "model.NAME" -> values, as VerifyRun has them.

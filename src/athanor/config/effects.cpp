@@ -22,6 +22,15 @@ struct Effect {
 bool is_moe(const Config& c) {
   return c.model.has_experts();
 }
+bool scales_rotations(const Config& c) {
+  return c.model.rope_scaling != "none";
+}
+bool is_llama3(const Config& c) {
+  return c.model.rope_scaling == "llama3";
+}
+bool is_yarn(const Config& c) {
+  return c.model.rope_scaling == "yarn";
+}
 bool is_adamw(const Config& c) {
   return c.optimizer.name == "adamw";
 }
@@ -33,7 +42,8 @@ bool is_f16(const Config& c) {
 }
 bool decays(const Config& c) {
   const ScheduleConfig& s = c.schedule;
-  return s.decay != "constant" && !(s.decay == "wsd" && s.wsd_decay_fraction == 0.0);
+  return s.decay != "constant" && s.decay != "inverse_sqrt" &&
+         !(s.decay == "wsd" && s.wsd_decay_fraction == 0.0);
 }
 bool has_stages(const Config& c) {
   return c.parallel.pp > 1;
@@ -79,6 +89,8 @@ bool has_streams(const Config& c) {
 }
 
 constexpr const char* kRollsBack = "guard.loss_spike, grad_norm or update_size = \"act\"";
+constexpr const char* kLlama3 = "model.rope_scaling = \"llama3\"";
+constexpr const char* kYarn = "model.rope_scaling = \"yarn\"";
 constexpr const char* kMoe = "model.model_type = \"mixtral\" or \"moe\"";
 constexpr const char* kSamples = "train.sample_every above 0";
 constexpr const char* kValidation = "data.valid_fraction above 0, or a channel with valid_path";
@@ -88,6 +100,17 @@ constexpr std::array kEffects = {
            "model.first_k_dense_replace above 0 (the experts have moe_intermediate_size)"},
     Effect{"model.rope_theta", [](const Config& c) { return c.model.model_type != "gpt2"; },
            "a model.model_type other than gpt2, which learns its positions"},
+    Effect{"model.rope_scaling", [](const Config& c) { return c.model.model_type != "gpt2"; },
+           "a model.model_type other than gpt2, which learns its positions"},
+    Effect{"model.rope_factor", scales_rotations, "model.rope_scaling"},
+    Effect{"model.rope_original_length", [](const Config& c) { return is_llama3(c) || is_yarn(c); },
+           "model.rope_scaling = \"llama3\" or \"yarn\""},
+    Effect{"model.rope_low_freq_factor", is_llama3, kLlama3},
+    Effect{"model.rope_high_freq_factor", is_llama3, kLlama3},
+    Effect{"model.rope_beta_fast", is_yarn, kYarn},
+    Effect{"model.rope_beta_slow", is_yarn, kYarn},
+    Effect{"model.rope_truncate", is_yarn, kYarn},
+    Effect{"model.rope_attention_factor", is_yarn, kYarn},
     Effect{"model.num_experts_per_tok", is_moe, kMoe},
     Effect{"model.moe_intermediate_size", is_moe, kMoe},
     Effect{"model.n_shared_experts", is_moe, kMoe},
@@ -114,9 +137,13 @@ constexpr std::array kEffects = {
     Effect{"optimizer.betas", is_adamw, "optimizer.name = \"adamw\""},
     Effect{"optimizer.eps", is_adamw, "optimizer.name = \"adamw\""},
     Effect{"optimizer.momentum", is_sgd, "optimizer.name = \"sgd\""},
-    Effect{"schedule.min_lr_ratio", decays, "a schedule.decay that ends below optimizer.lr"},
+    Effect{"schedule.min_lr_ratio", decays, "a schedule.decay that has an end below optimizer.lr"},
     Effect{"schedule.wsd_decay_fraction", [](const Config& c) { return c.schedule.decay == "wsd"; },
            "schedule.decay = \"wsd\""},
+    Effect{"schedule.power", [](const Config& c) { return c.schedule.decay == "polynomial"; },
+           "schedule.decay = \"polynomial\""},
+    Effect{"schedule.warmup_init_ratio", [](const Config& c) { return c.schedule.warmup_steps > 0; },
+           "schedule.warmup_steps above 0"},
     Effect{"precision.loss_scale", is_f16, "precision.compute = \"f16\""},
     Effect{"precision.loss_scale_window", is_f16, "precision.compute = \"f16\""},
     Effect{"parallel.cp_method", [](const Config& c) { return c.parallel.cp > 1; }, "parallel.cp above 1"},

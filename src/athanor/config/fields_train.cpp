@@ -144,17 +144,25 @@ std::vector<Field<Config>> train_fields() {
        at<&C::optimizer, &O::state>, one_of({"f32", "8bit"})},
       {"schedule", "decay", "shape of the learning rate after warm-up",
        "cosine for runs of a known length; wsd (warmup-stable-decay) for runs that may be prolonged; "
-       "constant for trials.",
-       at<&C::schedule, &S::decay>, one_of({"cosine", "linear", "constant", "wsd"})},
+       "constant for trials. inverse_sqrt (Noam) falls with the root of the steps and has no end; linear and "
+       "polynomial end a finetuning.",
+       at<&C::schedule, &S::decay>,
+       one_of({"cosine", "linear", "polynomial", "constant", "wsd", "inverse_sqrt"})},
       {"schedule", "warmup_steps", "steps of linear warm-up",
        "1 to 5 % of train.steps is usual; too few let a large optimizer.lr diverge. It may exceed "
        "train.steps.",
        at<&C::schedule, &S::warmup_steps>, at_least(0)},
+      {"schedule", "warmup_init_ratio", "start of the warm-up as a fraction of optimizer.lr",
+       "0 is usual; 1 makes inverse_sqrt the schedule of T5, which keeps the peak for warmup_steps.",
+       at<&C::schedule, &S::warmup_init_ratio>, within(0, 1)},
       {"schedule", "min_lr_ratio", "final learning rate as a fraction of optimizer.lr",
        "0.1 is usual; 0 for wsd and for a last phase.", at<&C::schedule, &S::min_lr_ratio>, within(0, 1)},
       {"schedule", "wsd_decay_fraction", "wsd: fraction of all steps, at the end, over which the rate falls",
        "0.1 to 0.2 is usual; shorter ends at a higher loss.", at<&C::schedule, &S::wsd_decay_fraction>,
        within(0, 1)},
+      {"schedule", "power", "polynomial: exponent of the share of steps that is left",
+       "1 is a straight line; Longformer's continued training had 3, which falls early and ends slowly.",
+       at<&C::schedule, &S::power>, above(0)},
       {"precision", "compute", "type of weights and activations; master weights stay f32",
        "bf16 halves activations and is fastest where the CPU or GPU has bf16 products; f32 is the reference; "
        "f16 needs loss scaling.",

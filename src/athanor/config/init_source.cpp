@@ -22,7 +22,13 @@ constexpr std::array kMayDiffer = {
     "model.capacity_factor",          // what is dropped in training
 };
 
+// A context that is stretched in finetuning. The base is not among them: another one reads every position differently.
+bool is_of_scaled_rotations(const std::string& key) {
+  return key.starts_with("model.rope_") && key != "model.rope_theta";
+}
+
 bool may_differ(const Config& config, const std::string& key) {
+  if (is_of_scaled_rotations(key)) return true;
   if (config.model.model_type == "gpt2" && key == "model.max_position_embeddings") return false;
   return std::find(kMayDiffer.begin(), kMayDiffer.end(), key) != kMayDiffer.end();
 }

@@ -28,7 +28,15 @@ struct ModelConfig {
   bool bias = false;
   double dropout = 0.0;
   double rope_theta = 10000.0;
-  double rms_norm_eps = 1e-5;  // of RMSNorm, in gpt2 of LayerNorm
+  // Scaled rotations (nn/rope_scaling.h).
+  std::string rope_scaling = "none";  // none, linear, ntk, llama3, yarn
+  double rope_factor = 1.0;           // s
+  int64_t rope_original_length = 0;   // L; 0: max_position_embeddings / rope_factor
+  double rope_low_freq_factor = 1.0, rope_high_freq_factor = 4.0;  // llama3
+  double rope_beta_fast = 32.0, rope_beta_slow = 1.0;              // yarn
+  bool rope_truncate = true;                                       // yarn
+  double rope_attention_factor = 0.0;                              // yarn; 0: 0.1 ln s + 1
+  double rms_norm_eps = 1e-5;                                      // of RMSNorm, in gpt2 of LayerNorm
   double initializer_range = 0.02;
   // Of mixtral and moe (nn/moe.h): every block but the first first_k_dense_replace has experts in place of the MLP.
   int64_t num_experts = 0;            // routed ones of such a block
@@ -44,6 +52,11 @@ struct ModelConfig {
   double router_bias_update_rate = 0.0;  // step of the load-balancing bias; 0: none
   double capacity_factor = 0.0;  // of an expert, in training: times the mean load; 0: no token is dropped
 
+  // The context that the rotations were trained with, before they were scaled.
+  int64_t original_context() const {
+    if (rope_original_length > 0) return rope_original_length;
+    return static_cast<int64_t>(static_cast<double>(max_position_embeddings) / rope_factor);
+  }
   bool has_experts() const { return model_type == "moe" || model_type == "mixtral"; }
   bool operator==(const ModelConfig&) const = default;
 };

@@ -32,7 +32,11 @@ const std::vector<OpenTable>& open_tables() {
 }
 
 constexpr std::array<std::string_view, 3> kOpenKeys = {"train.global_batch_size", "train.micro_batch_size",
-                                                       "model.rope_theta"};
+                                                       "model.rope_*"};
+
+bool is_open(std::string_view open, std::string_view key) {
+  return open.ends_with('*') ? key.starts_with(open.substr(0, open.size() - 1)) : key == open;
+}
 
 bool is_of_schedule(std::string_view key) {
   return key.starts_with("schedule.") || key == "optimizer.lr";
@@ -100,7 +104,9 @@ std::vector<PhaseConfig> phases_of(const Config& config) {
 }
 
 bool phase_may_set(std::string_view key) {
-  if (std::find(kOpenKeys.begin(), kOpenKeys.end(), key) != kOpenKeys.end()) return true;
+  if (std::any_of(kOpenKeys.begin(), kOpenKeys.end(),
+                  [&](std::string_view open) { return is_open(open, key); }))
+    return true;
   const std::string_view section = key.substr(0, key.find('.'));
   return std::any_of(open_tables().begin(), open_tables().end(), [&](const OpenTable& table) {
     return table.section == section &&

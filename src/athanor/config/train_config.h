@@ -53,10 +53,12 @@ struct OptimizerConfig {
 };
 
 struct ScheduleConfig {
-  std::string decay = "cosine";  // cosine, linear, constant, wsd
-  int64_t warmup_steps = 100;    // may exceed steps
+  std::string decay = "cosine";    // cosine, linear, polynomial, constant, wsd, inverse_sqrt
+  int64_t warmup_steps = 100;      // may exceed steps
+  double warmup_init_ratio = 0.0;  // where the warm-up begins, as a fraction of the peak
   double min_lr_ratio = 0.1;
   double wsd_decay_fraction = 0.2;  // wsd: the share of steps, at the end, over which the rate falls
+  double power = 1.0;               // polynomial
   // Where the schedule began and over how many steps it runs, which the phases of a run say: phases_of() fills them in.
   int64_t first_step = 1;
   int64_t steps = 0;  // 0: train.steps

@@ -25,6 +25,25 @@ void check_experts(const Config& config) {
   require(!m.bias, config, "model.bias", "got true, expected false: experts have no biases");
 }
 
+void check_rotations(const Config& config) {
+  const ModelConfig& m = config.model;
+  if (m.rope_scaling == "none") return;
+  require(m.rope_factor > 1.0, config, "model.rope_factor",
+          "got {}, expected above 1 beside model.rope_scaling = \"{}\"", m.rope_factor, m.rope_scaling);
+  const bool has_length = m.rope_scaling == "llama3" || m.rope_scaling == "yarn";
+  require(!has_length || m.original_context() > 0, config, "model.rope_factor",
+          "got {}, expected at most model.max_position_embeddings = {}", m.rope_factor,
+          m.max_position_embeddings);
+  require(m.rope_scaling != "llama3" || m.rope_low_freq_factor < m.rope_high_freq_factor, config,
+          "model.rope_high_freq_factor", "got {}, expected above model.rope_low_freq_factor = {}",
+          m.rope_high_freq_factor, m.rope_low_freq_factor);
+  require(m.rope_scaling != "yarn" || m.rope_beta_slow < m.rope_beta_fast, config, "model.rope_beta_fast",
+          "got {}, expected above model.rope_beta_slow = {}", m.rope_beta_fast, m.rope_beta_slow);
+  // Its ramp is found by logarithms to the base.
+  require(m.rope_scaling != "yarn" || m.rope_theta > 1.0, config, "model.rope_theta",
+          "got {}, expected above 1 beside model.rope_scaling = \"yarn\"", m.rope_theta);
+}
+
 }  // namespace
 
 std::string unlike_mixtral(const ModelConfig& m) {
@@ -70,6 +89,7 @@ void check_model(const Config& config) {
             "got {}, expected model.num_attention_heads = {}: gpt2 has no grouped-query attention",
             m.num_key_value_heads, m.num_attention_heads);
   check_experts(config);
+  check_rotations(config);
   if (config.data.seq_len > m.max_position_embeddings)
     refuse(config, "data.seq_len", "shorten data.seq_len or raise model.max_position_embeddings",
            "got {}, expected at most model.max_position_embeddings = {}", config.data.seq_len,

@@ -100,8 +100,10 @@ LrSchedule lr_schedule(const Config& config) {
           .lr = config.optimizer.lr,
           .steps = s.steps > 0 ? s.steps : config.train.steps,
           .warmup_steps = s.warmup_steps,
+          .warmup_init_ratio = s.warmup_init_ratio,
           .min_lr_ratio = s.min_lr_ratio,
           .decay_fraction = s.wsd_decay_fraction,
+          .power = s.power,
           .first_step = s.first_step};
 }
 

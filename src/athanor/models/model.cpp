@@ -20,7 +20,20 @@ void Model::keep(std::span<const ModelPart> parts) {
 void Model::allocate(Arena& arena, Dtype dtype, bool with_master, StateHome* home) {
   for (const auto& param : params()) param->allocate(arena, dtype, with_master, home);
   if (uses_rope())
-    rope_ = make_rope_table(arena, config_.max_position_embeddings, config_.head_dim, config_.rope_theta);
+    rope_ = make_rope_table(arena, config_.max_position_embeddings, config_.head_dim, config_.rope_theta,
+                            rope_scaling_of(config_));
+}
+
+RopeScaling rope_scaling_of(const ModelConfig& config) {
+  return {.method = config.rope_scaling,
+          .factor = config.rope_factor,
+          .original_length = config.original_context(),
+          .low_freq_factor = config.rope_low_freq_factor,
+          .high_freq_factor = config.rope_high_freq_factor,
+          .beta_fast = config.rope_beta_fast,
+          .beta_slow = config.rope_beta_slow,
+          .truncate = config.rope_truncate,
+          .attention_factor = config.rope_attention_factor};
 }
 
 void Model::initialize(uint64_t seed) {

@@ -81,6 +81,8 @@ class Model : public Module {
   CombineStatistics combine_statistics_;
 };
 
+RopeScaling rope_scaling_of(const ModelConfig& config);
+
 // Standard deviation of projections that write to the residual stream: smaller by sqrt(2 * layers), so that the
 // stream's variance does not grow with depth (GPT-2).
 double residual_init_std(const ModelConfig& config);

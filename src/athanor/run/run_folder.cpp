@@ -141,7 +141,7 @@ void check_continues(const Config& then, const Config& now, const std::string& f
     refuse_changes(which, then, now, fmt::format("--from '{}' has another", from),
                    "train.init_from takes its weights alone", [](const std::string& key) {
                      return key.starts_with("data.") || key == "train.global_batch_size" ||
-                            key == "model.rope_theta";
+                            key.starts_with("model.rope_");
                    });
 }
 

@@ -54,7 +54,7 @@ ModelConfig read_llama_config(const HfConfig& config, const LlamaDefaults& defau
       model.hidden_size % model.num_attention_heads != 0)
     config.refuse("hidden_size", fmt::format("got {}, expected a multiple of num_attention_heads = {}",
                                              model.hidden_size, model.num_attention_heads));
-  model.rope_theta = read_rope_base(config, {defaults.rope_base, model.head_dim});
+  read_rotations(config, {defaults.rope_base, model.head_dim}, model);
   if (const std::string act = config.text("hidden_act", "silu"); act != "silu")
     config.refuse("hidden_act", fmt::format("got '{}', expected silu", act));
   model.bias = config.boolean("attention_bias", false);
@@ -81,9 +81,7 @@ void write_llama_config(const ModelConfig& model, Json& config) {
   config["initializer_range"] = model.initializer_range;
   config["rms_norm_eps"] = model.rms_norm_eps;
   config["tie_word_embeddings"] = model.tie_word_embeddings;
-  config["rope_theta"] = model.rope_theta;
-  config["rope_scaling"] = nullptr;
-  config["rope_parameters"] = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
+  write_rotations(model, config);
   config["attention_bias"] = model.bias;
   config["mlp_bias"] = model.bias;
   config["attention_dropout"] = 0.0;

@@ -1,6 +1,7 @@
 // LLaMA in Hugging Face's form: model_type "llama". Its rotary embedding rotates the same pairs as Athanor's
 // (half-split), so no rows are permuted. Grouped queries, an explicit head_dim, biases (in all linear layers or in
-// none) and tied embeddings are supported; scaled rotations and sliding windows are refused. Used by models/hf.h.
+// none) and tied embeddings are supported, and rotations scaled in ways that
+// are known here (models/hf_rope.h); sliding windows are refused. Used by models/hf.h.
 //
 //   ModelConfig model = llama_hf().read(HfConfig(text, "config.json"));
 //
