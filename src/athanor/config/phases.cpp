@@ -55,7 +55,7 @@ const Field<Config>& field_of(std::string_view key) {
   return *field;
 }
 
-void set(Config& of_phase, const Config& run, size_t index, std::string_view key, SettingValue value) {
+void set(Config& of_phase, const Config& run, size_t index, std::string_view key, const SettingValue& value) {
   assign(field_of(key).slot(of_phase), value);
   const auto origin = run.origins.find(phase_origin(index, key));
   of_phase.origins[std::string(key)] =

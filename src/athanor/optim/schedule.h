@@ -3,21 +3,20 @@
 //   const LrSchedule schedule{.decay = "wsd", .lr = 3e-4, .steps = 10000, .warmup_steps = 200};
 //   const double lr = schedule.at(step);
 //
-// A schedule may begin later in a run, with a phase (config/phases.h): it counts its steps from first_step.
+// A schedule may begin later in a run, with a phase (config/phases.h): it counts its steps s from first_step, which is 1.
 //
-//   warmup        from warmup_init_ratio * lr up to lr at s = warmup_steps (which may exceed `steps`) in a straight line,
-//                 where s = step - first_step + 1
+//   warmup        from warmup_init_ratio * lr up to lr at s = warmup_steps in a straight line; this may exceed `steps`
 //   constant      lr
 //   linear        from lr down to min_lr_ratio * lr at the last step, in a straight line
 //   polynomial    the same along the curve (1 - progress)^power
 //   cosine        from lr down to min_lr_ratio * lr along half a cosine (Loshchilov & Hutter, SGDR, 2017)
 //   wsd           lr until the last decay_fraction of the steps, then linear (Hu et al., MiniCPM, 2024)
-//   inverse_sqrt  lr * sqrt(warmup_steps / s), without an end (Vaswani et al., 2017; a warmup_steps of 0 counts as 1).
+//   inverse_sqrt  lr * sqrt(warmup_steps / s), without an end (Vaswani et al., 2017), where a warmup_steps of 0 is 1.
 //                 The paper's factor C^-0.5 is in lr, which is the peak. A warmup_init_ratio of 1 makes it T5's
 //                 (Raffel et al., 2020): lr for warmup_steps, then falling.
 //
-// Beyond its last step the rate stays what it was there, that of inverse_sqrt falls on. Errors: Error for an unknown decay, and for a step before
-// first_step. Thread rule: plain data.
+// Beyond its last step the rate stays what it was there, that of inverse_sqrt falls on. Errors: Error for an unknown decay,
+// and for a step before first_step. Thread rule: plain data.
 #pragma once
 
 #include <cstdint>
