@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "athanor/base/error.h"
+#include "athanor/models/load.h"
+#include "support/engine.h"
 #include "train/whole_run.h"
 
 namespace athanor::tests::phases_test {
@@ -85,6 +87,23 @@ TEST_P(Ranks, AreTheChainMadeByHand) {
   Phased alone;
   alone.train(system_env());
   EXPECT_EQ(whole, alone.history());
+}
+
+// What is made of a checkpoint reads positions as the phase of its step did.
+TEST(Phases, ACheckpointHasTheRotationsOfItsPhase) {
+  Phased run;
+  run.config.checkpoint.every_steps = 1;
+  run.config.checkpoint.keep = 0;
+  run.train(system_env());
+  Engine engine;
+  for (int64_t step = 1; step <= 8; ++step) {
+    const std::string path =
+        join_path(RunFolder(run.config).file("checkpoints"), checkpoint::checkpoint_name(step));
+    const auto loaded = models::load_model(system_env(), path, engine.arena, std::nullopt);
+    const bool is_long = step == 4 || step == 5;
+    EXPECT_EQ(loaded.config.model.rope_theta, is_long ? 1e5 : 1e4) << step;
+    EXPECT_EQ(loaded.config.model.rope_scaling, is_long ? "yarn" : "none") << step;
+  }
 }
 
 // Each setting of a phase shows in the first loss or in the weights after it.

@@ -103,6 +103,13 @@ std::vector<PhaseConfig> phases_of(const Config& config) {
   return phases;
 }
 
+ModelConfig model_at(const Config& config, int64_t step) {
+  const std::vector<PhaseConfig> phases = phases_of(config);
+  const auto phase = std::find_if(phases.begin(), phases.end(),
+                                  [&](const PhaseConfig& one) { return step <= one.last_step; });
+  return (phase == phases.end() ? phases.back() : *phase).config.model;
+}
+
 bool phase_may_set(std::string_view key) {
   if (std::any_of(kOpenKeys.begin(), kOpenKeys.end(),
                   [&](std::string_view open) { return is_open(open, key); }))

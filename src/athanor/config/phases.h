@@ -32,6 +32,10 @@ struct PhaseConfig {
 
 std::vector<PhaseConfig> phases_of(const Config& config);
 
+// The model as a checkpoint of this step has it: a phase may have set its rotations. Before the first step it is that of the
+// first phase.
+ModelConfig model_at(const Config& config, int64_t step);
+
 // Whether a phase may set the key: "data.seq_len" yes, "model.hidden_size" no.
 bool phase_may_set(std::string_view key);
 

@@ -47,10 +47,9 @@ struct TokenizeState {
   int64_t documents = 0, tokens = 0;
   bool waiting = false;     // another process tokenizes this path; reported once
   int64_t parts_found = 0;  // that an unfinished build of the same has left, or others at work; reported once
-  bool starts_anew = false;  // an unfinished build was of other text or settings; reported once
-  std::string
-      untraced_part;      // a part that has lost its .sources, so that the result gets none; reported once
-  bool finished = false;  // reported once, last
+  bool starts_anew = false;   // an unfinished build was of other text or settings; reported once
+  std::string untraced_part;  // has lost its .sources, so the result gets none; reported once
+  bool finished = false;      // reported once, last
   bool run_together = false;  // with `finished`: no end of text divides the documents
 };
 using TokenizeProgress = std::function<void(const TokenizeState& state)>;

@@ -6,6 +6,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/format/staged_folder.h"
 #include "athanor/config/load.h"
+#include "athanor/config/phases.h"
 #include "athanor/models/hf.h"
 #include "athanor/models/hf_family.h"
 #include "athanor/models/load.h"
@@ -219,7 +220,8 @@ void export_hf(Env& env, const std::string& path, const std::string& folder, con
   const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
   const std::string config_name = "config.resolved.toml";
   const ModelConfig model =
-      parse_config(checkpoint.file_text(config_name), join_path(weights.path, config_name)).model;
+      model_at(parse_config(checkpoint.file_text(config_name), join_path(weights.path, config_name)),
+               checkpoint.step());
   const HfFamily& family = hf_family_of(model);
   const ExportedTokens tokens = tokens_of(checkpoint);
 

@@ -8,6 +8,7 @@
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/checkpoint/format/steady_read.h"
 #include "athanor/config/load.h"
+#include "athanor/config/phases.h"
 #include "athanor/models/hf.h"
 
 namespace athanor::models {
@@ -122,6 +123,7 @@ LoadedModel load_found(Env& env, const WeightsPath& weights, Arena& arena, std::
     const Checkpoint checkpoint = Checkpoint::open(env, weights.path);
     loaded.config = parse_config(checkpoint.file_text(kConfigName), join_path(weights.path, kConfigName));
     loaded.step = checkpoint.step();
+    loaded.config.model = model_at(loaded.config, checkpoint.step());
     loaded.tokenizer_files = tokenizer_files_of(checkpoint);
     make(source_of(checkpoint));
   } else {

@@ -5,6 +5,7 @@
 #include "athanor/base/human.h"
 #include "athanor/checkpoint/checkpoint.h"
 #include "athanor/config/load.h"
+#include "athanor/config/phases.h"
 #include "athanor/config/refuse.h"
 #include "athanor/data/dataset.h"
 #include "athanor/models/hf.h"
@@ -29,7 +30,7 @@ std::optional<InitSource> of_checkpoint(Env& env, const std::string& path) {
       const Checkpoint checkpoint = Checkpoint::open(env, *each);
       const Config config = parse_config(checkpoint.file_text(kConfigFile), join_path(*each, kConfigFile));
       return InitSource{
-          .model = config.model,
+          .model = model_at(config, checkpoint.step()),
           .what = fmt::format("init_from {} (step {})", printable(path), checkpoint.step()),
           .tokenizer = checkpoint.has_file(kTokenizerFile) ? absolute(join_path(*each, kTokenizerFile)) : ""};
     } catch (const Failure&) {
