@@ -76,7 +76,7 @@ fi
 if [ "${1-}" = soak ]; then
   echo "{\"layout\":\"soak\",\"commit\":\"$commit\"}" >>"$output"
   "${prefix[@]}" "$athanor" chaos faults.toml -n 3 --seed "$seed" --soak "$trials" --faults "$faults" --set launch.max_restarts=60 \
-    --set train.steps=$((8 * trials)) --set parallel.reduce=tree --output "$output" 2>&1 || failed=1
+    --set train.steps=$((6 * trials + 50)) --set parallel.reduce=tree --output "$output" 2>&1 || failed=1
   layouts=
 fi
 while IFS='|' read -r name ranks settings own; do

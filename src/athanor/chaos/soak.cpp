@@ -46,6 +46,7 @@ class Soak {
   Undisturbed undisturbed_;
   SoakResult result_;
   std::map<std::string, int64_t> counts_;  // of faults, by kind
+  size_t steps_when_struck_ = 1;           // that were seen when the last fault came
   std::vector<double> recover_;
 };
 
@@ -65,7 +66,7 @@ bool Soak::strike(JobHandle& job, int64_t number) {
   Dice dice(options_.seed, "chaos soak", number);
   const Draw draw = draw_trial(options_.seed, number, faults_, options_.job.num_ranks);
   const Fault& fault = *faults_[draw.fault];
-  const size_t next = job.watch().steps().size() + static_cast<size_t>(kMostStepsBetween - dice.below(2));
+  const size_t next = steps_when_struck_ + static_cast<size_t>(kMostStepsBetween - dice.below(2));
   if (!wait(job, [&] { return job.watch().steps().size() >= next; })) return false;
   job.wait([] { return false; },
            now_ns() + static_cast<int64_t>(draw.instant * undisturbed_.median_step_seconds() * 1e9));
@@ -73,6 +74,7 @@ bool Soak::strike(JobHandle& job, int64_t number) {
   job.forget_strike();
   if (auto planned = fault.plan(draw)) job.ask(draw.ranks.front(), *planned);
   fault.inject(job, draw);
+  steps_when_struck_ = job.struck()->num_steps;
   follow(job, fault, draw);
   return true;
 }
@@ -141,8 +143,11 @@ void Soak::conclude(JobHandle& job, const JobCommand& command) {
   }
   const auto& steps = job.watch().steps();
   result_.seconds = static_cast<double>(steps.back().at_ns - steps.front().at_ns) * 1e-9;
-  result_.goodput = static_cast<double>(undisturbed_.last_step() - 1) * undisturbed_.median_step_seconds() /
-                    result_.seconds;
+  std::vector<double> between;
+  for (size_t i = 1; i < steps.size(); ++i)
+    between.push_back(static_cast<double>(steps[i].at_ns - steps[i - 1].at_ns) * 1e-9);
+  result_.step_seconds = std::min(undisturbed_.median_step_seconds(), quantile(between, 0.5));
+  result_.goodput = static_cast<double>(undisturbed_.last_step() - 1) * result_.step_seconds / result_.seconds;
 }
 
 SoakResult Soak::run() {
@@ -168,13 +173,13 @@ SoakResult Soak::run() {
   std::string why;
   for (const std::string& one : result_.why) why += (why.empty() ? "" : "; ") + one;
   const std::string formula = fmt::format("({} steps - 1) x {:.4f} s / {:.2f} s", undisturbed_.last_step(),
-                                          undisturbed_.median_step_seconds(), result_.seconds);
+                                          result_.step_seconds, result_.seconds);
   tell_(
       {{"summary", counts},
        {"faults", result_.num_faults},
        {"steps", undisturbed_.last_step()},
        {"seconds", result_.seconds},
-       {"median_step_seconds", undisturbed_.median_step_seconds()},
+       {"median_step_seconds", result_.step_seconds},
        {"goodput", result_.goodput},
        {"formula", formula},
        {"recover_p50", recover_.empty() ? Json() : Json(quantile(recover_, 0.5))},
