@@ -25,7 +25,7 @@ if(ATHANOR_SANITIZE)
   endif()
 endif()
 # Which tell a fuzz target the ways they went.
-set(fuzzed_targets base config control store documents data text corpus checkpoint_format checkpoint pipeline)
+set(fuzzed_targets base masks config control store documents data text corpus checkpoint_format checkpoint pipeline)
 list(TRANSFORM fuzzed_targets PREPEND athanor_)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -1,4 +1,4 @@
-// athanor-bench attention: causal attention, forward and backward.
+// athanor-bench attention: attention, forward and backward: causal, or of a pattern beside the same without one.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
@@ -6,6 +6,7 @@
 #include "apps/measure/timing.h"
 #include "athanor/base/check.h"
 #include "athanor/kernels/peak.h"
+#include "athanor/masks/pattern.h"
 #include "bench.h"
 
 namespace athanor::apps {
@@ -17,8 +18,12 @@ struct Shape4 {
 
 // Tensors of one problem and the two calls.
 struct Problem {
-  Problem(Arena& arena, const Shape4& s, Dtype dtype)
+  Problem(Arena& arena, const Shape4& s, Dtype dtype, const AttentionPattern& pattern)
       : shape(s),
+        causal(pattern.is_causal()),
+        mask(mask_of(pattern, {.positions = {{{0, s.seq}}, {{0, s.seq}}}, .length = s.seq, .heads = s.heads},
+                     /*layer=*/0)),
+        hides(!pattern.is_plain_causal()),
         scale(1.0f / std::sqrt(static_cast<float>(s.head_dim))),
         q(random_tensor(arena, {s.batch, s.seq, s.heads, s.head_dim}, dtype, 1.0f, 1)),
         k(random_tensor(arena, {s.batch, s.seq, s.kv_heads, s.head_dim}, dtype, 1.0f, 2)),
@@ -30,17 +35,41 @@ struct Problem {
         dk(empty_like(k)),
         dv(empty_like(v)) {}
 
-  void forward() { kernels_of(q).attention.forward(q.queue(), o, lse, q, k, v, scale, {}); }
-  void backward() {
-    kernels_of(q).attention.backward(q.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale, {});
+  // With the pattern, or without it: all pairs, of causal order if the pattern's are.
+  AttentionPart part(bool with_mask) const {
+    return {.causal = causal, .mask = with_mask && hides ? &mask : nullptr};
+  }
+  void forward(bool with_mask = true) {
+    kernels_of(q).attention.forward(q.queue(), o, lse, q, k, v, scale, part(with_mask));
+  }
+  void backward(bool with_mask = true) {
+    kernels_of(q).attention.backward(q.queue(), dq, dk, dv, d_o, o, lse, q, k, v, scale, part(with_mask));
   }
   // Of the definition: each product over the pairs that see each other.
   double flops(double products) const {
-    const auto t = static_cast<double>(shape.seq);
-    return products * t * (t + 1.0) * static_cast<double>(shape.batch * shape.heads * shape.head_dim);
+    return 2.0 * products * static_cast<double>(mask.pairs_of_all_heads()) *
+           static_cast<double>(shape.batch * shape.head_dim);
+  }
+  bool sees(int64_t h, int64_t i, int64_t j) const {
+    const AttentionMask::Bits* bits = nullptr;
+    const Seen seen = mask.seen(mask.rule_of(h), i / 64, j / 64, &bits);
+    return seen == Seen::all || (seen == Seen::some && (bits->rows[i % 64] >> (j % 64)) % 2 == 1);
+  }
+  // Blocks that all heads visit, and that they would visit without the pattern.
+  std::pair<int64_t, int64_t> blocks() const {
+    const int64_t each = mask.query_blocks(), all = causal ? each * (each + 1) / 2 : each * each;
+    int64_t visited = 0;
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      const AttentionMask::Figures& figures = mask.figures(mask.rule_of(h));
+      visited += figures.full_blocks + figures.partial_blocks;
+    }
+    return {visited, shape.heads * all};
   }
 
   Shape4 shape;
+  bool causal;
+  AttentionMask mask;
+  bool hides;
   float scale;
   Tensor q, k, v, d_o, o, lse, dq, dk, dv;
 };
@@ -50,7 +79,8 @@ struct Problem {
 class AttentionRows {
  public:
   explicit AttentionRows(const Problem& p)
-      : s_(p.shape),
+      : problem_(p),
+        s_(p.shape),
         scale_(p.scale),
         q_(to_floats(p.q)),
         k_(to_floats(p.k)),
@@ -90,6 +120,7 @@ class AttentionRows {
   void compare_query(int64_t b, int64_t t, int64_t h);
   void compare_key(int64_t b, int64_t t, int64_t h);
 
+  const Problem& problem_;
   Shape4 s_;
   double scale_;
   std::vector<float> q_, k_, v_, d_o_, o_, lse_, dq_, dk_, dv_;
@@ -103,23 +134,25 @@ void AttentionRows::compare(int64_t b, int64_t t, int64_t h) {
 
 void AttentionRows::compare_query(int64_t b, int64_t t, int64_t h) {
   Row scores;
+  std::vector<int64_t> seen;
   double top = -1e300;
-  for (int64_t j = 0; j <= t; ++j) {
+  for (int64_t j = 0; j < s_.seq; ++j) {
+    if (!problem_.sees(h, t, j)) continue;
+    seen.push_back(j);
     scores.push_back(scale_ * dot(query(q_, b, t, h), key(k_, b, j, h)));
     top = std::max(top, scores.back());
   }
   double total = 0.0;
   for (double& score : scores) total += score = std::exp(score - top);
   Row o(static_cast<size_t>(s_.head_dim), 0.0), dq = o;
-  for (int64_t j = 0; j <= t; ++j) add(o, scores[static_cast<size_t>(j)] / total, key(v_, b, j, h));
+  for (size_t i = 0; i < seen.size(); ++i) add(o, scores[i] / total, key(v_, b, seen[i], h));
   note(forward_, query(o_, b, t, h), o);
   double delta = 0.0;
   for (int64_t d = 0; d < s_.head_dim; ++d)
     delta += o[static_cast<size_t>(d)] * double{query(d_o_, b, t, h)[d]};
-  for (int64_t j = 0; j <= t; ++j) {
-    const double ds =
-        scores[static_cast<size_t>(j)] / total * (dot(query(d_o_, b, t, h), key(v_, b, j, h)) - delta);
-    add(dq, scale_ * ds, key(k_, b, j, h));
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const double ds = scores[i] / total * (dot(query(d_o_, b, t, h), key(v_, b, seen[i], h)) - delta);
+    add(dq, scale_ * ds, key(k_, b, seen[i], h));
   }
   note(dq_error_, query(dq_, b, t, h), dq);
 }
@@ -128,7 +161,8 @@ void AttentionRows::compare_key(int64_t b, int64_t t, int64_t h) {
   const int64_t group = s_.heads / s_.kv_heads, first = h / group * group;
   Row dk(static_cast<size_t>(s_.head_dim), 0.0), dv = dk;
   for (int64_t head = first; head < first + group; ++head)
-    for (int64_t i = t; i < s_.seq; ++i) {
+    for (int64_t i = 0; i < s_.seq; ++i) {
+      if (!problem_.sees(head, i, t)) continue;
       const double lse = lse_[static_cast<size_t>((b * s_.heads + head) * s_.seq + i)];
       const double p = std::exp(scale_ * dot(query(q_, b, i, head), key(k_, b, t, h)) - lse);
       const float* const d_o = query(d_o_, b, i, head);
@@ -166,7 +200,7 @@ double check_rows(const Problem& problem, const char* what, int64_t every) {
 
 struct BenchAttention {
   int64_t batch = 1, seq = 2048, heads = 12, kv_heads = 0, head_dim = 64;
-  std::string dtype = "bf16";
+  std::string dtype = "bf16", pattern = "causal";
   BenchRun on;
 
   void run();
@@ -192,25 +226,34 @@ void BenchAttention::run() {
                elements * static_cast<double>(heads + keys) * 48.0);
   const Dtype type = parse_dtype(dtype);
   const Shape4 shape{batch, seq, heads, keys, head_dim};
+  const AttentionPattern of = AttentionPattern::parse(pattern);
+  of.check_fits({.length = seq, .layers = 1, .heads = heads});
   {
     Shape4 small = shape;
     small.batch = 1;
     small.seq = std::min<int64_t>(seq, 80);
-    Problem problem(arena, small, type);
+    Problem problem(arena, small, type, of);
     problem.forward();
     problem.backward();
     check_rows(problem, "on a short sequence,", 1);
   }
-  Problem problem(arena, shape, type);
+  Problem problem(arena, shape, type, of);
   problem.forward();
   problem.backward();
   const int64_t all = batch * heads * seq;
   const double error = check_rows(problem, "of some rows,", std::max<int64_t>(1, all / 37) | 1);
 
-  const auto series = interleave(on.rounds, {[&] { return on.seconds_of([&] { problem.forward(); }); },
-                                             [&] { return on.seconds_of([&] { problem.backward(); }); },
-                                             [&] { return measure_peak_flops(queue, type); }});
+  const auto series =
+      interleave(on.rounds, {[&] { return on.seconds_of([&] { problem.forward(); }); },
+                             [&] { return on.seconds_of([&] { problem.backward(); }); },
+                             [&] { return measure_peak_flops(queue, type); },
+                             [&] { return on.seconds_of([&] { problem.forward(false); }); },
+                             [&] { return on.seconds_of([&] { problem.backward(false); }); }});
   const double forward = problem.flops(2.0), backward = problem.flops(5.0);
+  const auto [visited, all_blocks] = problem.blocks();
+  const auto gain = [&](size_t without, size_t with) {
+    return series[without].median() / series[with].median();
+  };
   if (on.json) {
     Report report;
     report["batch"] = batch;
@@ -226,6 +269,15 @@ void BenchAttention::run() {
     report["forward"] = part(series[0], series[2], forward);
     report["backward"] = part(series[1], series[2], backward);
     report["ceiling_gflops"] = to_report(series[2], 1e-9);
+    if (problem.hides) {
+      report["pattern"] = of.text();
+      report["blocks"] = visited;
+      report["blocks_without"] = all_blocks;
+      report["forward_without_ms"] = to_report(series[3], 1e3);
+      report["backward_without_ms"] = to_report(series[4], 1e3);
+      report["forward_speedup"] = gain(3, 0);
+      report["backward_speedup"] = gain(4, 1);
+    }
     std::cout << report.to_json();
     return;
   }
@@ -240,12 +292,21 @@ void BenchAttention::run() {
   };
   row("forward", series[0], forward);
   row("backward", series[1], backward);
+  if (!problem.hides) return;
+  const double most = static_cast<double>(all_blocks) / static_cast<double>(visited);
+  std::cout << fmt::format(
+      "{}: {} of {} blocks\nforward   {:.2f} times as fast as without it, backward {:.2f} times; by blocks "
+      "{:.2f}: "
+      "{:.0f} % and {:.0f} % of that\n",
+      of.text(), visited, all_blocks, gain(3, 0), gain(4, 1), most, 100.0 * gain(3, 0) / most,
+      100.0 * gain(4, 1) / most);
 }
 
 }  // namespace
 
 void add_bench_attention(CLI::App& bench) {
-  CLI::App* sub = bench.add_subcommand("attention", "Causal attention, forward and backward");
+  CLI::App* sub =
+      bench.add_subcommand("attention", "Attention, forward and backward, causal or of a pattern");
   auto command = std::make_shared<BenchAttention>();
   add_size(*sub, "--batch", command->batch, "Sequences");
   add_size(*sub, "--seq", command->seq, "Tokens in a sequence");
@@ -254,6 +315,9 @@ void add_bench_attention(CLI::App& bench) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
   add_size(*sub, "--head-dim", command->head_dim, "Width of a head");
+  sub->add_option("--pattern", command->pattern,
+                  "Who sees whom (docs/attention.md); beside all pairs, if it is another one")
+      ->capture_default_str();
   sub->add_option("--dtype", command->dtype, "f32, bf16 or f16")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));

@@ -80,8 +80,9 @@ void ChaosCommand::run() const {
                     "restarts are whole again after 100 steps, in which the job is struck up to 20 times",
                     config.launch.max_restarts, kLeastRestarts));
   if (const int64_t least = soak * kStepsAFault + kSpareSteps; soak > 0 && config.train.steps < least)
-    throw ConfigError(fmt::format("chaos: --soak {}: got train.steps = {}, expected at least {}: {} a fault and {}",
-                                  soak, config.train.steps, least, kStepsAFault, kSpareSteps));
+    throw ConfigError(
+        fmt::format("chaos: --soak {}: got train.steps = {}, expected at least {}: {} a fault and {}", soak,
+                    config.train.steps, least, kStepsAFault, kSpareSteps));
   CampaignOptions options{.seed = seed, .trials = trials, .faults = find_faults(faults, ranks), .keep = keep};
   WorkFolder folder(config.train.runs);
   folder.keep = keep;

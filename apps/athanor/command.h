@@ -8,6 +8,7 @@ class App;
 
 namespace athanor::apps {
 
+void add_attention(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_chaos(CLI::App& app);

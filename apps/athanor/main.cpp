@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   add_checkpoint(app);
   add_bench(app);
   add_schedule(app);
+  add_attention(app);
   add_doctor(app);
   app.footer("athanor COMMAND --help tells more; README.md shows a whole run.");  // for itself only
   return run_program(app, argc, argv);

@@ -94,7 +94,7 @@ TEST_F(CheckpointCommand, DiffNamesWhatDiffers) {
 
 class HuggingFace : public CheckpointCommand, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
-                         ::testing::Values("llama", "llama_tied", "gpt2", "gpt2_nobias"),
+                         ::testing::Values("llama", "llama_tied", "mistral", "gpt2", "gpt2_nobias"),
                          [](const auto& family) { return std::string(family.param); });
 
 TEST_P(HuggingFace, ThereAndBack) {

@@ -91,6 +91,15 @@ TEST(Print, ShowsUnitsOriginsAndParameters) {
   EXPECT_NE(text.find("dp                      = \"auto\""), std::string::npos) << text;
 }
 
+TEST(Print, SaysWhatAPatternLeaves) {
+  const std::string text = print_config(parse(
+      "[model]\npreset = 'gpt2-124m'\nattention_pattern = 'causal + window:64'\n[data]\nseq_len = 128"));
+  // 128 queries of 64 keys, but that the first 63 have fewer: 6,176 of 8,256 pairs, in all three blocks.
+  EXPECT_NE(text.find("# Attention: 74.8 % of the causal pairs, 100.0 % of the blocks"), std::string::npos)
+      << text;
+  EXPECT_EQ(print_config(parse("[model]\npreset = 'gpt2-124m'")).find("# Attention"), std::string::npos);
+}
+
 TEST(Print, HostileNamesStayInsideTheirComment) {
   Config config = parse("");
   config.origins["train.steps"] = {Origin::Kind::file, "a\n[train]\nsteps = 1\x1b\xff:3"};

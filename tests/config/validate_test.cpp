@@ -90,6 +90,31 @@ TEST(Validate, TheModelFitsTogether) {
             "");  // odd, but not rotated
 }
 
+TEST(Validate, APatternOfAttentionFitsTheModel) {
+  const auto with = [](const std::string& pattern, const std::string& more = "") {
+    return "[model]\nattention_pattern = '" + pattern + "'\n" + more + "[data]\nseq_len = 128";
+  };
+  const auto refused = [&](const std::string& pattern, const std::vector<std::string>& parts) {
+    std::vector<std::string> all = {"first.toml:2: model.attention_pattern: "};
+    all.insert(all.end(), parts.begin(), parts.end());
+    expect_error(with(pattern), all);
+  };
+  refused("causal + wndow:8", {"'wndow:8'", "window"});
+  refused("band:8", {"got 'band:8'", "a llama predicts the next token", "causal"});
+  refused("causal + band:128", {"band:128", "128"});
+  refused("causal + window:4096", {"window:4096", "128"});
+  refused("causal + documents:50", {"data.attend_across_documents"});
+  refused("heads 0: causal", {"head 1"});
+  refused("layers 0-99: causal", {"99"});
+  expect_error(
+      with("heads 0: causal + window:4; causal", "num_attention_heads = 4\nnum_key_value_heads = 2\n"),
+      {"head 1 than for head 0 in layer 0", "they share a head of keys"});
+  for (const char* pattern : {"causal", "causal + window:127", "causal + window:8 + global:2", "window:8",
+                              "layers 0: causal; window:8", "causal + block:32 + random:1,16",
+                              "causal + strided:8", "causal + chunk:64"})
+    EXPECT_EQ(parse_error(with(pattern)), "") << pattern;
+}
+
 TEST(Validate, AMicroBatchIsAtMostABatch) {
   expect_error("[train]\nglobal_batch_size = 2",
                {"train.micro_batch_size: got 4, expected at most train.global_batch_size = 2"});

@@ -3,7 +3,7 @@
 
     make_golden.py [--check] [model ...]
 
-Needs Debian 12's python3-torch (1.13) only. One thread; about two minutes for all five models.
+Needs Debian 12's python3-torch (1.13) only. One thread; about two minutes for all six models.
 """
 import argparse
 import json
@@ -67,18 +67,27 @@ def mixtral_config():
     return config
 
 
+def mistral_config():
+    config = llama_config(layers=3, kv_heads=2, tied=False, rope_base=10000.0)
+    for key in ("pretraining_tp", "rope_scaling", "attention_bias", "mlp_bias", "rope_parameters"):
+        del config[key]
+    config.update(architectures=["MistralForCausalLM"], model_type="mistral", sliding_window=2)
+    return config
+
+
 MODELS = {
     "gpt2": gpt2_config(layers=3, bias=True),
     "gpt2_nobias": gpt2_config(layers=2, bias=False),
     "llama": llama_config(layers=3, kv_heads=2, tied=False, rope_base=10000.0),
     "llama_tied": llama_config(layers=2, kv_heads=4, tied=True, rope_base=500000.0),
+    "mistral": mistral_config(),
     "mixtral": mixtral_config(),
 }
 # Mistakes that the golden loss of a family must notice. (The exact GELU in place of the tanh form hardly
 # moves the loss; the gradients notice it.)
 MISTAKES = {"gpt2": ["scale", "positions"], "llama": ["rope", "no_rope", "scale", "kv_map"],
-            "mixtral": ["rope", "scale", "top1"]}
-GRADIENT_MISTAKES = {"gpt2": ["gelu"], "llama": [], "mixtral": ["no_renormalize", "no_aux"]}
+            "mistral": ["wider", "narrower"], "mixtral": ["rope", "scale", "top1"]}
+GRADIENT_MISTAKES = {"gpt2": ["gelu"], "llama": [], "mistral": ["rope", "scale"], "mixtral": ["no_renormalize", "no_aux"]}
 
 
 # ---- text that wants attention and positions ----

@@ -1,4 +1,4 @@
-"""GPT-2, LLaMA and Mixtral in plain PyTorch functions: the outside oracle of the golden tests.
+"""GPT-2, LLaMA, Mistral and Mixtral in plain PyTorch functions: the outside oracle of the golden tests.
 
 A model is a dict {Hugging Face tensor name: tensor} and a config dict with Hugging Face keys; the functions
 take both and work in the dtype of the tensors. Letters: B batch, T tokens, C width, H heads,
@@ -12,12 +12,15 @@ import torch
 import torch.nn.functional as F
 
 
-def causal_attention(q, k, v, scale):
-    """q, k, v [B,H,T,D] -> [B,T,H*D]"""
+def causal_attention(q, k, v, scale, window=None):
+    """q, k, v [B,H,T,D] -> [B,T,H*D]. With a window W a token sees itself and the W - 1 before it."""
     b, h, t, d = q.shape
-    future = torch.ones(t, t, dtype=torch.bool).triu(1)
+    hidden = torch.ones(t, t, dtype=torch.bool).triu(1)
+    if window is not None:
+        position = torch.arange(t)
+        hidden |= position[:, None] - position[None, :] >= window
     scores = (q @ k.transpose(-2, -1)) * scale
-    weights = scores.masked_fill(future, -math.inf).softmax(-1)
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
     return (weights @ v).transpose(1, 2).reshape(b, t, h * d)
 
 
@@ -155,6 +158,8 @@ def llama_token_losses(p, config, tokens, targets, wrong=None):
         """[B,K,T,D] -> [B,H,T,D]: query head h reads key/value head h // group."""
         return x.repeat(1, group, 1, 1) if wrong == "kv_map" else x.repeat_interleave(group, 1)
 
+    window = config.get("sliding_window")
+    window = None if window is None else window + {"wider": 1, "narrower": -1}.get(wrong, 0)
     x, aux_loss = F.embedding(tokens, p["model.embed_tokens.weight"]), 0.0
     for i in range(config["num_hidden_layers"]):
         h = f"model.layers.{i}."
@@ -163,7 +168,7 @@ def llama_token_losses(p, config, tokens, targets, wrong=None):
         k = positions(split_heads(linear(y, h + "self_attn.k_proj"), kv_heads))
         v = split_heads(linear(y, h + "self_attn.v_proj"), kv_heads)
         scale = 1.0 if wrong == "scale" else 1.0 / math.sqrt(d)
-        x = x + linear(causal_attention(q, spread(k), spread(v), scale), h + "self_attn.o_proj")
+        x = x + linear(causal_attention(q, spread(k), spread(v), scale, window), h + "self_attn.o_proj")
         y = norm(x, h + "post_attention_layernorm")
         if config["model_type"] == "mixtral":
             y, loss = experts(p, config, y, h + "block_sparse_moe.", wrong)

@@ -23,9 +23,10 @@ struct Problem {
   bool causal = true;
   std::vector<int32_t> first_keys = {};  // [B,T] or none
 
-  Shape q() const { return {batch, queries, heads, head_dim}; }
-  Shape k() const { return {batch, keys, kv_heads, head_dim}; }
-  Shape lse() const { return {batch, heads, queries}; }
+  AttentionShape shape() const { return {batch, queries, keys, heads, kv_heads, head_dim}; }
+  Shape q() const { return shape().q(); }
+  Shape k() const { return shape().k(); }
+  Shape lse() const { return shape().lse(); }
   bool sees(int64_t b, int64_t t, int64_t s) const {
     if (t < first_query || t >= first_query + used_queries || s < first_key || s >= first_key + used_keys)
       return false;
@@ -62,50 +63,12 @@ std::vector<int32_t> documents(int64_t batch, int64_t length, int64_t longest) {
 }
 
 AttentionInputs part_inputs(const Problem& p, Dtype dtype) {
-  return {random_values(p.q().numel(), dtype, 1), random_values(p.k().numel(), dtype, 2),
-          random_values(p.k().numel(), dtype, 3), random_values(p.q().numel(), dtype, 4)};
+  return attention_inputs(p.shape(), dtype);
 }
 
 AttentionResults expected_part(const Problem& p, const AttentionInputs& in, double scale) {
-  AttentionResults r{Values(in.q.size()), Values(static_cast<size_t>(p.lse().numel()), -HUGE_VAL),
-                     Values(in.q.size()), Values(in.k.size()), Values(in.k.size())};
-  const auto width = static_cast<size_t>(p.head_dim);
-  for (int64_t b = 0; b < p.batch; ++b)
-    for (int64_t h = 0; h < p.heads; ++h)
-      for (int64_t t = 0; t < p.queries; ++t) {
-        const auto row = static_cast<size_t>((b * p.queries + t) * p.heads + h) * width;
-        const auto key_row = [&](int64_t s) {
-          return static_cast<size_t>((b * p.keys + s) * p.kv_heads + h / (p.heads / p.kv_heads)) * width;
-        };
-        const auto dot = [&](const Values& x, const Values& y, size_t at) {
-          double sum = 0;
-          for (size_t d = 0; d < width; ++d) sum += x[row + d] * y[at + d];
-          return sum;
-        };
-        Values scores(static_cast<size_t>(p.keys), -HUGE_VAL);
-        for (int64_t s = 0; s < p.keys; ++s)
-          if (p.sees(b, t, s)) scores[static_cast<size_t>(s)] = scale * dot(in.q, in.k, key_row(s));
-        const double largest = *std::max_element(scores.begin(), scores.end());
-        if (largest == -HUGE_VAL) continue;
-        double total = 0, delta = 0;
-        for (double& score : scores) total += score = std::exp(score - largest);
-        r.lse[static_cast<size_t>((b * p.heads + h) * p.queries + t)] = largest + std::log(total);
-        for (int64_t s = 0; s < p.keys; ++s)
-          for (size_t d = 0; d < width; ++d)
-            r.o[row + d] += scores[static_cast<size_t>(s)] / total * in.v[key_row(s) + d];
-        for (size_t d = 0; d < width; ++d) delta += in.d_o[row + d] * r.o[row + d];
-        for (int64_t s = 0; s < p.keys; ++s) {
-          const double weight = scores[static_cast<size_t>(s)] / total;
-          if (weight == 0) continue;
-          const double ds = weight * (dot(in.d_o, in.v, key_row(s)) - delta);
-          for (size_t d = 0; d < width; ++d) {
-            r.dv[key_row(s) + d] += weight * in.d_o[row + d];
-            r.dq[row + d] += scale * ds * in.k[key_row(s) + d];
-            r.dk[key_row(s) + d] += scale * ds * in.q[row + d];
-          }
-        }
-      }
-  return r;
+  return attention_textbook(p.shape(), in, scale,
+                            [&](int64_t b, int64_t, int64_t t, int64_t s) { return p.sees(b, t, s); });
 }
 
 Tensor ids_of(Bench& bench, const Problem& p) {
@@ -147,12 +110,7 @@ void expect_part_matches(Isa isa, const Problem& p, Dtype dtype) {
   });
   const AttentionResults expected = expected_part(p, in, scale);
   expect_close(got[0], expected.o, 1.5 * tolerance(dtype));
-  Values lse = got[1], expected_lse = expected.lse;
-  for (size_t i = 0; i < lse.size(); ++i) {
-    ASSERT_EQ(lse[i] == -HUGE_VAL, expected_lse[i] == -HUGE_VAL) << i;
-    if (lse[i] == -HUGE_VAL) lse[i] = expected_lse[i] = 0;
-  }
-  expect_close(lse, expected_lse, 2e-6);
+  expect_lse(got[1], expected.lse);
   if (!backward) return;
   // One key leaves nothing to choose: dq and dk are zero up to what cancels.
   if (p.used_keys > 1) expect_close(got[2], expected.dq, attention_gradient_tolerance(dtype));

@@ -18,6 +18,8 @@ struct Counted {
   double products = 0.0, attention = 0.0;
 };
 
+constexpr const char* kWindow = "causal + window:32";
+
 Counted count(const ModelConfig& config, int64_t length) {
   constexpr int64_t batch = 2;
   const auto queue = make_null_queue(Isa::generic);
@@ -44,7 +46,8 @@ Counted count(const ModelConfig& config, int64_t length) {
   }
   EXPECT_EQ(attention_calls, config.num_hidden_layers);
   double pairs = 0;  // of a query and a key it sees, in one head of one sequence
-  for (int64_t query = 0; query < length; ++query) pairs += static_cast<double>(query + 1);
+  const int64_t window = config.attention_pattern == kWindow ? 32 : length;
+  for (int64_t query = 0; query < length; ++query) pairs += static_cast<double>(std::min(query + 1, window));
   counted.attention =
       2.0 * 2.0 * 3.0 * pairs *
       static_cast<double>(batch * config.num_attention_heads * config.head_dim * attention_calls);
@@ -71,6 +74,8 @@ TEST(FlopsPerToken, OfLlamaAreThoseOfItsProducts) {
     config.tie_word_embeddings = tied;  // the head computes either way
     expect_counted(config);
   }
+  config.attention_pattern = kWindow;
+  expect_counted(config);
 }
 
 TEST(FlopsPerToken, OfGpt2AreThoseOfItsProducts) {

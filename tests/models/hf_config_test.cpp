@@ -5,6 +5,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/models/hf_family.h"
+#include "athanor/models/hf_windows.h"
 #include "models/published_configs.h"
 
 namespace athanor::tests::hf_config_test {
@@ -231,7 +232,10 @@ TEST(HfConfig, WhatChangesTheFunctionIsRefusedByName) {
       {kLlama3, "is_encoder_decoder", true},
       {kLlama3, "architectures", {"LlamaForSequenceClassification"}},
       {kLlama3, "a_key_of_tomorrow", 1},
-      {kMixtral, "sliding_window", 4096},
+      {kMixtral, "sliding_window", 0},
+      {kMixtral, "sliding_window", "wide"},
+      {kMistral, "sliding_window", -1},
+      {kMistral, "attention_bias", true},
       {kMixtral, "router_jitter_noise", 0.1},
       {kMixtral, "moe_layer_freq", 2},
       {kMixtral, "shared_expert_intermediate_size", 512},
@@ -253,6 +257,35 @@ TEST(HfConfig, WhatChangesTheFunctionIsRefusedByName) {
   Json two = Json::parse(kLlama3);
   two["rope_parameters"] = {{"rope_theta", 1e4}};
   EXPECT_NE(complaint(two).find("rope_parameters.rope_theta"), std::string::npos) << complaint(two);
+}
+
+TEST(HfConfig, SlidingWindowsArePatterns) {
+  const auto pattern = [](const char* base, const Json& window) {
+    Json json = Json::parse(base);
+    if (window.is_string())
+      json.erase("sliding_window");
+    else
+      json["sliding_window"] = window;
+    return read(json).attention_pattern;
+  };
+  EXPECT_EQ(read(Json::parse(kMistral)).model_type, "llama");
+  EXPECT_EQ(pattern(kMistral, 4096), "causal + window:4096");
+  EXPECT_EQ(pattern(kMistral, nullptr), "causal");
+  EXPECT_EQ(pattern(kMistral, "without"), "causal + window:4096");
+  EXPECT_EQ(pattern(kMistral, 32768), "causal") << "as wide as the context";
+  EXPECT_EQ(pattern(kMixtral, 100), "causal + window:100");
+  EXPECT_EQ(pattern(kMixtral, "without"), "causal");
+  const auto window = [](const char* of) {
+    ModelConfig model;
+    model.attention_pattern = of;
+    return window_of(model);
+  };
+  EXPECT_EQ(window("causal"), std::nullopt);
+  EXPECT_EQ(window("causal + window:9"), 9);
+  EXPECT_EQ(window("window:5"), 5);
+  for (const char* other :
+       {"causal + band:9", "layers 0: causal; window:5", "causal + window:9 + global:1", "causal + chunk:8"})
+    EXPECT_THROW(window(other), Error) << other;
 }
 
 TEST(HfConfig, WhatSaysNothingIsTaken) {

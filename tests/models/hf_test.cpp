@@ -151,6 +151,10 @@ TEST_F(HuggingFace, EveryModelComesBackFromAnExport) {
   models.back().rope_truncate = false, models.back().rope_beta_fast = 3.0;
   models.push_back(models.back());
   models.back().rope_attention_factor = 1.25;
+  for (const char* family : {"llama", "mixtral"}) {
+    models.push_back(tiny(family));
+    models.back().attention_pattern = "causal + window:7";
+  }
   int number = 0;
   for (const ModelConfig& config : models) {
     const std::string name = std::to_string(number++);
@@ -289,7 +293,7 @@ TEST_F(HuggingFace, SettingsThatWeCannotComputeAreRefusedByName) {
     Json value;
   };
   const std::vector<Case> cases = {
-      {"llama", "model_type", "mistral"},
+      {"llama", "model_type", "gemma"},
       {"llama", "rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}},
       {"llama", "rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 1e4}}},
       {"llama", "rope_parameters", {{"partial_rotary_factor", 0.5}}},

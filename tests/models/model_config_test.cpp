@@ -135,7 +135,7 @@ TEST_F(ModelConfigFile, AFileThatIsNoneIsRefusedWithTheLineThatNamesIt) {
            {"", "'config.json': "},
            {"[]", "'config.json': got array, expected an object"},
            {with("model_type", "qwen2"),
-            "'config.json': model_type: got 'qwen2', expected gpt2, llama or mixtral"},
+            "'config.json': model_type: got 'qwen2', expected gpt2, llama, mistral or mixtral"},
            {with("model_type", nullptr), "'config.json': model_type: got ''"},
            {with("hidden_size", nullptr), "'config.json': hidden_size: is missing"},
            {with("hidden_size", "wide"), "'config.json': hidden_size: got \"wide\""},

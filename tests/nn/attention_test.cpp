@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "athanor/masks/pattern.h"
 #include "nn/layer.h"
 
 namespace athanor::tests::attention_test {
@@ -111,6 +112,29 @@ TEST_F(SelfAttentionTest, ACacheGivesWhatTheWholeSequenceGives) {
   }
   expect_close(pieces, whole);
   EXPECT_THROW(layer.of(x, &table, &cache), Error);  // it is full
+}
+
+// The same under a pattern, other than the causal order's.
+TEST_F(SelfAttentionTest, ACacheKeepsToThePattern) {
+  const AttentionPattern pattern = AttentionPattern::parse("causal + window:2 + global:1");
+  const LayerMask mask([&](const MaskRequest& request) { return mask_of(pattern, request, /*layer=*/0); });
+  AttentionOptions with = options(2, true);
+  const Tensor x = engine.random({1, kLength, kWidth}, "x");
+  const Floats causal = Layer(engine, "attn", with).of(x, nullptr, nullptr);
+  with.mask = &mask;
+  const Layer layer(engine, "attn", with);
+  const Floats whole = layer.of(x, nullptr, nullptr);
+  EXPECT_NE(whole, causal);
+  KvCache cache;
+  cache.k = empty(engine.arena, {kLength, 2, kDim}, Dtype::f32, Category::activations);
+  cache.v = empty(engine.arena, {kLength, 2, kDim}, Dtype::f32, Category::activations);
+  Floats pieces;
+  for (const auto& [first, last] : {std::pair{0, 2}, {2, 3}, {3, 4}, {4, 7}}) {
+    const Tensor piece = x.view({kLength, kWidth}).slice(first, last).view({1, last - first, kWidth});
+    const Floats y = layer.of(piece, nullptr, &cache);
+    pieces.insert(pieces.end(), y.begin(), y.end());
+  }
+  expect_close(pieces, whole);
 }
 
 TEST_F(SelfAttentionTest, ACacheTakesOneSequenceWithoutGradients) {

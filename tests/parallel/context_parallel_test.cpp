@@ -18,8 +18,38 @@ constexpr ContextKind kKinds[] = {ContextKind::ring, ContextKind::ulysses};
 
 struct Sizes {
   int64_t batch = 2, length = 23, heads = 4, kv_heads = 2, head_dim = 8;
-  bool documents = false;
+  bool documents = false, masked = false;
 };
+
+// Another mask for each head of keys: the nearest 4 + 2 g tokens, and some of those before.
+class GroupRule : public MaskRule {
+ public:
+  explicit GroupRule(int64_t group) : group_(group) {}
+  uint64_t row(int64_t query, int64_t first_key) const override {
+    uint64_t bits = 0;
+    for (int64_t j = 0; j < 64; ++j) {
+      const int64_t key = first_key + j;
+      if (key <= query && (query - key < 4 + 2 * group_ || key % 5 == group_ % 5)) bits |= uint64_t{1} << j;
+    }
+    return bits;
+  }
+
+ private:
+  int64_t group_;
+};
+
+LayerMask layer_mask(const Sizes& s) {
+  return LayerMask([s](const MaskRequest& request) {
+    std::vector<GroupRule> groups;
+    for (int64_t group = 0; group < s.kv_heads; ++group) groups.emplace_back(group);
+    std::vector<const MaskRule*> rules;
+    for (const GroupRule& group : groups) rules.push_back(&group);
+    std::vector<int32_t> of_head;
+    for (int64_t head = request.first_head; head < request.first_head + request.heads; ++head)
+      of_head.push_back(static_cast<int32_t>(head / (s.heads / s.kv_heads)));
+    return make_mask(request.positions, rules, of_head);
+  });
+}
 
 TEST(ContextTokens, EveryTokenHasOneRank) {
   for (const ContextKind kind : kKinds)
@@ -102,9 +132,9 @@ Inputs inputs_of(Engine& engine, const Sizes& s, Dtype dtype) {
           engine.random(k, "v", 1.0f, dtype), engine.random(q, "dy", 1.0f, dtype)};
 }
 
-AttentionOutcome backward_of(Tape& tape, const Inputs& in) {
+AttentionOutcome backward_of(Tape& tape, const Inputs& in, const HeadMasks& masks) {
   const Var q = tape.leaf(in.q), k = tape.leaf(in.k), v = tape.leaf(in.v);
-  const Var o = attention(q, k, v);
+  const Var o = attention(q, k, v, masks);
   tape.backward(o, in.dy);
   return {to_floats(o.value), to_floats(tape.grad(q)), to_floats(tape.grad(k)), to_floats(tape.grad(v))};
 }
@@ -115,7 +145,8 @@ AttentionOutcome on_one(const Sizes& s, Dtype dtype) {
              .seq_len = s.length,
              .document_starts = s.documents ? starts_of(engine, s) : Tensor{},
              .record = true});
-  return backward_of(tape, inputs_of(engine, s, dtype));
+  const LayerMask mask = layer_mask(s);
+  return backward_of(tape, inputs_of(engine, s, dtype), {s.masked ? &mask : nullptr});
 }
 
 // What rank r of an outcome over all tokens should have.
@@ -164,7 +195,8 @@ Bytes expect_same(ContextKind kind, int ranks, const Sizes& s, Dtype dtype = Dty
     const auto& runs = context.part().runs;
     for (Tensor* x : {&in.q, &in.k, &in.v, &in.dy}) *x = own_rows(*x, runs);
     const Var q = tape.leaf(in.q), k = tape.leaf(in.k), v = tape.leaf(in.v);
-    const Var o = attention(q, k, v);
+    const LayerMask mask = layer_mask(s);
+    const Var o = attention(q, k, v, {s.masked ? &mask : nullptr});
     const int64_t forward = group.traffic().total().bytes;
     tape.backward(o, in.dy);
     bytes[static_cast<size_t>(group.rank())] = {forward, group.traffic().total().bytes - forward};
@@ -185,6 +217,9 @@ TEST(RingAttention, IsTheAttentionOfOneProcess) {
       }
   expect_same(ContextKind::ring, 3, {.batch = 1, .length = 600, .heads = 2, .kv_heads = 1});
   expect_same(ContextKind::ring, 4, {.heads = 3, .kv_heads = 3});  // no number of heads that divides
+  for (const int64_t length : {24, 150, 601})
+    expect_same(ContextKind::ring, 3, {.length = length, .masked = true});
+  expect_same(ContextKind::ring, 2, {.documents = true, .masked = true});
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16})
     expect_same(ContextKind::ring, 3, {.documents = true}, dtype);
 }
@@ -195,6 +230,8 @@ TEST(UlyssesAttention, IsTheAttentionOfOneProcess) {
       for (const int64_t kv_heads : {1, 2, 4})
         expect_same(ContextKind::ulysses, ranks, {.kv_heads = kv_heads, .documents = documents});
   expect_same(ContextKind::ulysses, 3, {.length = 31, .heads = 6, .kv_heads = 3});
+  for (const int64_t kv_heads : {1, 2, 4})
+    expect_same(ContextKind::ulysses, 4, {.kv_heads = kv_heads, .documents = true, .masked = true});
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16})
     expect_same(ContextKind::ulysses, 4, {.documents = true}, dtype);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "athanor/autograd/tape.h"
+#include "athanor/masks/layer_mask.h"
 
 namespace athanor::autograd {
 
@@ -26,7 +27,7 @@ struct SequencePart {
   int64_t length = 0;          // tokens of a full sequence
   std::vector<TokenRun> runs;  // the tokens of each sequence in this pass, ascending, back to back
   // q [B,S,H,D], k, v [B,S,K,D] of the pass -> [B,S,H,D]: attention over the keys of the full sequences.
-  std::function<Var(const Var& q, const Var& k, const Var& v)> attention = {};
+  std::function<Var(const Var& q, const Var& k, const Var& v, const HeadMasks& masks)> attention = {};
   // All-gather of values [B*S,K] of the pass to [B*length,K] of the full sequences, in token order. A collective of the
   // context-parallel ranks; not called on the null device.
   std::function<std::vector<int32_t>(std::span<const int32_t> values, int64_t num_sequences)> of_all = {};

@@ -1,8 +1,8 @@
-// One namespace per folder and per subfolder: comm/shm/ is athanor::comm::shm. Code finds the names of its own folder first,
-// and `athanor` has using-directives for all folders: athanor::Tensor. Which may include which stands in scripts/layers.txt.
+// One namespace per folder and per subfolder: comm/shm/ is athanor::comm::shm. `athanor` has using-directives for all folders.
 #pragma once
 namespace athanor {
 namespace base {}
+namespace masks {}
 namespace config {}
 namespace tensor {}
 namespace kernels {}
@@ -121,6 +121,7 @@ using namespace warm_up;
 }  // namespace launch
 namespace chaos {}
 using namespace athanor::base;
+using namespace athanor::masks;
 using namespace athanor::config;
 using namespace athanor::tensor;
 using namespace athanor::kernels;
@@ -146,5 +147,4 @@ using namespace athanor::run;
 using namespace athanor::verify;
 using namespace athanor::launch;
 using namespace athanor::chaos;
-
 }  // namespace athanor

@@ -147,7 +147,8 @@ void Soak::conclude(JobHandle& job, const JobCommand& command) {
   for (size_t i = 1; i < steps.size(); ++i)
     between.push_back(static_cast<double>(steps[i].at_ns - steps[i - 1].at_ns) * 1e-9);
   result_.step_seconds = std::min(undisturbed_.median_step_seconds(), quantile(between, 0.5));
-  result_.goodput = static_cast<double>(undisturbed_.last_step() - 1) * result_.step_seconds / result_.seconds;
+  result_.goodput =
+      static_cast<double>(undisturbed_.last_step() - 1) * result_.step_seconds / result_.seconds;
 }
 
 SoakResult Soak::run() {

@@ -62,6 +62,11 @@ std::vector<Field<Config>> model_fields() {
        "0 is right for a corpus that is read once; 0.1 helps where a small one is read many times. It costs "
        "a random number for every element.",
        at<&C::model, &M::dropout>, below(0, 1)},
+      {"model", "attention_pattern", "which tokens a token attends to, by layers and heads",
+       "\"causal + window:1024\" is a sliding window; docs/attention.md has the terms, 'athanor attention "
+       "show' "
+       "the picture. Time and memory traffic of attention fall with the blocks that nobody sees.",
+       at<&C::model, &M::attention_pattern>, any()},
       {"model", "rope_theta", "base of rotary position embeddings (RoPE)",
        "Raise it for longer contexts: Llama 3 has 500000. gpt2 has no RoPE.", at<&C::model, &M::rope_theta>,
        above(0)},

@@ -14,6 +14,7 @@ namespace {
 
 // Keys of [model] that a config may set otherwise than the weights' own.
 constexpr std::array kMayDiffer = {
+    "model.attention_pattern",        // has no parameters; windows are narrowed and widened in finetuning
     "model.dropout",                  // acts in training only, and is often another one in finetuning
     "model.max_position_embeddings",  // with RoPE a limit and no parameter; gpt2's table is compared all the same
     "model.router_aux_loss_coef",     // coefficients of losses that are added in training

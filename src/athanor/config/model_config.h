@@ -27,6 +27,7 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   bool bias = false;
   double dropout = 0.0;
+  std::string attention_pattern = "causal";  // masks/pattern.h
   double rope_theta = 10000.0;
   // Scaled rotations (nn/rope_scaling.h).
   std::string rope_scaling = "none";  // none, linear, ntk, llama3, yarn

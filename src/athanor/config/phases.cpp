@@ -31,8 +31,8 @@ const std::vector<OpenTable>& open_tables() {
   return tables;
 }
 
-constexpr std::array<std::string_view, 3> kOpenKeys = {"train.global_batch_size", "train.micro_batch_size",
-                                                       "model.rope_*"};
+constexpr std::array<std::string_view, 4> kOpenKeys = {"train.global_batch_size", "train.micro_batch_size",
+                                                       "model.rope_*", "model.attention_pattern"};
 
 bool is_open(std::string_view open, std::string_view key) {
   return open.ends_with('*') ? key.starts_with(open.substr(0, open.size() - 1)) : key == open;

@@ -11,6 +11,7 @@
 #include "athanor/config/fields.h"
 #include "athanor/config/phases.h"
 #include "athanor/config/presets.h"
+#include "athanor/masks/pattern.h"
 
 namespace athanor::config {
 namespace {
@@ -210,14 +211,44 @@ nlohmann::ordered_json json_of(const Phase& phase) {
   return json;
 }
 
+// What a pattern leaves of the pairs and blocks of causal order, over all layers and heads. Nothing of a config that is not valid,
+// and of sequences so long that it takes time to say.
+std::string attention_line(const Config& config) try {
+  constexpr int64_t kLongest = 16384;
+  const ModelConfig& m = config.model;
+  const int64_t length = config.data.seq_len;
+  if (m.attention_pattern == "causal" || length > kLongest) return "";
+  const AttentionPattern pattern = AttentionPattern::parse(m.attention_pattern);
+  double pairs = 0.0, blocks = 0.0, all_blocks = 0.0;
+  for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
+    const AttentionMask mask = mask_of(
+        pattern,
+        {.positions = {{{0, length}}, {{0, length}}}, .length = length, .heads = m.num_attention_heads},
+        layer);
+    for (int64_t head = 0; head < mask.heads(); ++head) {
+      const AttentionMask::Figures& figures = mask.figures(mask.rule_of(head));
+      pairs += static_cast<double>(figures.pairs);
+      blocks += static_cast<double>(figures.full_blocks + figures.partial_blocks);
+      all_blocks += static_cast<double>(mask.query_blocks() * (mask.query_blocks() + 1) / 2);
+    }
+  }
+  const auto heads = static_cast<double>(m.num_hidden_layers * m.num_attention_heads);
+  const double all_pairs = heads * static_cast<double>(length) * static_cast<double>(length + 1) / 2.0;
+  return fmt::format("# Attention: {:.1f} % of the causal pairs, {:.1f} % of the blocks ({} tokens).\n",
+                     100.0 * pairs / all_pairs, 100.0 * blocks / all_blocks, length);
+} catch (const ConfigError&) {
+  return "";
+}
+
 std::string headline(const Config& config) {
   std::string run = fmt::format("# Settings of the run '{}', resolved; read back, they give the same run.\n",
                                 printable(config.train.name));
   const ModelConfig& model = config.model;
   if (model.vocab_size == 0 || model.num_hidden_layers == 0) return run;
-  return run + fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)),
-                           model.model_type,
-                           model.preset.empty() ? "" : ", preset " + printable(model.preset));
+  return run +
+         fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)), model.model_type,
+                     model.preset.empty() ? "" : ", preset " + printable(model.preset)) +
+         attention_line(config);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
+#include <algorithm>
+
+#include "athanor/base/human.h"
 #include "athanor/config/recompute.h"
 #include "athanor/config/refuse.h"
 #include "athanor/config/validate.h"
 #include "athanor/config/validate_parts.h"
+#include "athanor/masks/pattern.h"
 
 namespace athanor::config {
 namespace {
@@ -42,6 +46,50 @@ void check_rotations(const Config& config) {
   // Its ramp is found by logarithms to the base.
   require(m.rope_scaling != "yarn" || m.rope_theta > 1.0, config, "model.rope_theta",
           "got {}, expected above 1 beside model.rope_scaling = \"yarn\"", m.rope_theta);
+}
+
+// What is said of a pattern, of its key.
+template <typename Body>
+auto of_pattern(const Config& config, const Body& body) {
+  try {
+    return body();
+  } catch (const ConfigError& error) {
+    refuse(config, "model.attention_pattern", error.hint(), "{}", error.what());
+  }
+}
+
+// The families of [model] predict the next token.
+void check_attention(const Config& config) {
+  const ModelConfig& m = config.model;
+  const char* key = "model.attention_pattern";
+  const auto pattern = of_pattern(config, [&] { return AttentionPattern::parse(m.attention_pattern); });
+  if (pattern.text() == "causal") return;
+  require(config.train.device != "cuda", config, key,
+          "got '{}' with train.device = \"cuda\", expected 'causal': only the CPU's kernels have masks",
+          printable(m.attention_pattern));
+  require(pattern.is_causal(), config, key,
+          "got '{}', expected one in which no token sees a later one, since a {} predicts the next token: "
+          "add 'causal'",
+          printable(m.attention_pattern), m.model_type);
+  require(!pattern.has_documents(), config, key,
+          "got '{}', expected no documents: those of the data are kept apart by data.attend_across_documents "
+          "= false",
+          printable(m.attention_pattern));
+  const int64_t length = config.data.seq_len, heads = m.num_attention_heads;
+  of_pattern(config,
+             [&] { pattern.check_fits({.length = length, .layers = m.num_hidden_layers, .heads = heads}); });
+  const int64_t group = heads / m.num_key_value_heads;
+  for (int64_t layer = 0; layer < m.num_hidden_layers && group > 1; ++layer) {
+    // Which heads have one rule does not depend on the length; what `random` draws takes time by its square.
+    const std::vector<int32_t> rules =
+        pattern.rules(std::min<int64_t>(length, 1024), layer, 0, heads).rule_of_head;
+    for (int64_t head = 0; head < heads; ++head)
+      require(rules[static_cast<size_t>(head)] == rules[static_cast<size_t>(head / group * group)], config,
+              key,
+              "got other pairs for head {} than for head {} in layer {}, expected the same: they share a "
+              "head of keys",
+              head, head / group * group, layer);
+  }
 }
 
 }  // namespace
@@ -90,6 +138,7 @@ void check_model(const Config& config) {
             m.num_key_value_heads, m.num_attention_heads);
   check_experts(config);
   check_rotations(config);
+  check_attention(config);
   if (config.data.seq_len > m.max_position_embeddings)
     refuse(config, "data.seq_len", "shorten data.seq_len or raise model.max_position_embeddings",
            "got {}, expected at most model.max_position_embeddings = {}", config.data.seq_len,

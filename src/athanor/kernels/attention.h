@@ -25,6 +25,7 @@
 
 #include <cstdint>
 
+#include "athanor/masks/attention_mask.h"
 #include "athanor/tensor/forward.h"
 
 namespace athanor::kernels {
@@ -33,9 +34,14 @@ struct AttentionPart {
   int64_t first_query = 0, queries = -1;  // rows of q, o, lse, do, dq; -1: all from the first on
   int64_t first_key = 0, keys = -1;       // rows of k, v, dk, dv; -1: all from the first on
   bool causal = true;                     // false: a query sees all keys of the range
-  // Document mask, [B,T] i32 over all of q, never falling along T; null: none. first_keys[b,t] is the row of k where
-  // the document of query t begins: the query sees no key before it.
+  // Intervals of keys, [B,T] i32 over all of q, never falling along T; null: none. Query t sees no row of k before
+  // first_keys[b,t] (where its document begins), and none from end_keys[b,t] on (where it ends, or the padding begins).
   const Tensor* first_keys = nullptr;
+  const Tensor* end_keys = nullptr;
+  // Shows some pairs of these queries and keys and hides the others; null: shows all. It has H heads, and those that
+  // share keys have one rule. What it costs is the blocks that it lists (masks/attention_mask.h): a block that is not
+  // listed is not read, and to skip it gives the bits that looking at it and hiding all of it gives.
+  const AttentionMask* mask = nullptr;
 };
 
 struct AttentionKernels {

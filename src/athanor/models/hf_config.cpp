@@ -4,6 +4,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/models/gpt2/hf.h"
+#include "athanor/models/hf_windows.h"
 #include "athanor/models/llama/hf.h"
 #include "athanor/models/moe/hf.h"
 #include "athanor/store/json.h"
@@ -11,8 +12,8 @@
 namespace athanor::models {
 namespace {
 
-std::array<const HfFamily*, 3> families() {
-  return {&gpt2_hf(), &llama_hf(), &mixtral_hf()};
+std::array<const HfFamily*, 4> families() {
+  return {&gpt2_hf(), &llama_hf(), &mistral_hf(), &mixtral_hf()};
 }
 
 }  // namespace
@@ -130,11 +131,17 @@ const HfFamily& hf_family_of(const HfConfig& config) {
   const std::string type = config.text("model_type", "");
   for (const HfFamily* family : families())
     if (type == family->model_type) return *family;
-  config.refuse("model_type", fmt::format("got '{}', expected gpt2, llama or mixtral", type.substr(0, 100)));
+  config.refuse("model_type",
+                fmt::format("got '{}', expected gpt2, llama, mistral or mixtral", type.substr(0, 100)));
 }
 
 const HfFamily& hf_family_of(const ModelConfig& model) {
-  const std::string type = model.has_experts() ? "mixtral" : model.model_type;  // which refuses what is none
+  std::string type = model.has_experts() ? "mixtral" : model.model_type;  // which refuses what is none
+  if (const auto window = window_of(model)) {
+    check(type != "gpt2", "model.attention_pattern: got a window of {}, expected 'causal': no GPT-2 has one",
+          *window);
+    if (type == "llama") type = "mistral";
+  }
   for (const HfFamily* family : families())
     if (type == family->model_type) return *family;
   fail("model.model_type: got '{}', expected gpt2, llama, mixtral or moe", model.model_type);

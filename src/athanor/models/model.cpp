@@ -5,11 +5,21 @@
 
 #include "athanor/autograd/recompute.h"
 #include "athanor/kernels/table.h"
+#include "athanor/masks/pattern.h"
 #include "athanor/models/gpt2/gpt2.h"
 #include "athanor/models/llama/llama.h"
 #include "athanor/models/moe/moe.h"
 
 namespace athanor::models {
+
+Model::Model(const ModelConfig& config) : Module(nullptr, ""), config_(config) {
+  const AttentionPattern pattern = AttentionPattern::parse(config.attention_pattern);
+  if (pattern.is_plain_causal()) return;
+  layer_masks_.reserve(static_cast<size_t>(config.num_hidden_layers));  // blocks keep pointers to them
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    layer_masks_.emplace_back(
+        [pattern, layer](const MaskRequest& request) { return mask_of(pattern, request, layer); });
+}
 
 void Model::keep(std::span<const ModelPart> parts) {
   keep_units([&](int unit) {
@@ -141,8 +151,16 @@ double Model::flops_per_token(int64_t seq_len) const {
     if (param.is_matrix() && !param.is_table() && &param != &head().param())
       in_products += static_cast<double>(param.whole_shape().numel()) * part_used_by_a_token(param);
   });
-  return 6.0 * in_products + 6.0 * static_cast<double>(config_.num_hidden_layers * seq_len *
-                                                       config_.num_attention_heads * config_.head_dim);
+  const int64_t layers = config_.num_hidden_layers, heads = config_.num_attention_heads;
+  double pairs = static_cast<double>(layers * heads * seq_len) / 2.0;  // of a token
+  if (!layer_masks_.empty() && seq_len > 0) {
+    int64_t seen = 0;
+    for (const LayerMask& layer : layer_masks_)
+      seen += layer.of({.positions = {{{0, seq_len}}, {{0, seq_len}}}, .length = seq_len, .heads = heads})
+                  ->pairs_of_all_heads();
+    pairs = static_cast<double>(seen) / static_cast<double>(seq_len);
+  }
+  return 6.0 * in_products + 12.0 * static_cast<double>(config_.head_dim) * pairs;
 }
 
 double residual_init_std(const ModelConfig& config) {

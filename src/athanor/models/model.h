@@ -30,7 +30,7 @@ namespace athanor::models {
 
 class Model : public Module {
  public:
-  explicit Model(const ModelConfig& config) : Module(nullptr, ""), config_(config) {}
+  explicit Model(const ModelConfig& config);
 
   // Defined by the family. `cache`: the key/value cache of the block, or null.
   virtual Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const = 0;
@@ -63,14 +63,19 @@ class Model : public Module {
   void set_combine_statistics(CombineStatistics combine) { combine_statistics_ = std::move(combine); }
 
   int64_t num_params() const;  // of the full model, whichever parts this rank keeps
-  // FLOPs per token, forward and backward: 6 * parameters in matrix products + 6 * layers * S * heads * head_dim
-  // (causal attention). Of experts only those that a token is routed to count.
+  // FLOPs per token, forward and backward: 6 * parameters in matrix products + 12 * head_dim * the pairs of positions that
+  // attention sees, of all layers and heads, / S; in causal order that is 6 * layers * S * heads * head_dim. Of experts only
+  // those that a token is routed to count.
   double flops_per_token(int64_t seq_len) const;
 
  protected:
   RopeTable rope_;  // set by allocate() if uses_rope()
   virtual bool uses_rope() const = 0;
   virtual double part_used_by_a_token(const ParamSpec&) const { return 1.0; }
+  // Who sees whom in a block; null: all that come before.
+  const LayerMask* layer_mask(int64_t block) const {
+    return layer_masks_.empty() ? nullptr : &layer_masks_[static_cast<size_t>(block)];
+  }
 
  private:
   Var start(Tape& tape, const Tensor& ids, int64_t first_position) const;
@@ -78,6 +83,7 @@ class Model : public Module {
   Var blocks(int64_t first, int64_t last, Var x, const RecomputePlan& recompute) const;
 
   ModelConfig config_;
+  std::vector<LayerMask> layer_masks_;
   CombineStatistics combine_statistics_;
 };
 

@@ -22,8 +22,9 @@ struct KvCache {
 struct AttentionOptions {
   int64_t width, heads, kv_heads, head_dim;
   bool bias;
-  double init_std;         // of q, k, v
-  double output_init_std;  // of the output projection
+  double init_std;                  // of q, k, v
+  double output_init_std;           // of the output projection
+  const LayerMask* mask = nullptr;  // who sees whom beside the causal order; it outlives the layer
 };
 
 class SelfAttention : public Module {

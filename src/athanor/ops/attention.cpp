@@ -15,20 +15,31 @@ struct Attention {
   struct Saved {
     Tensor q, k, v, o, lse, document_starts;
     float scale;
+    std::shared_ptr<const AttentionMask> mask;
     AttentionPart part() const {
-      return {.first_keys = document_starts.defined() ? &document_starts : nullptr};
+      return {.first_keys = document_starts.defined() ? &document_starts : nullptr, .mask = mask.get()};
     }
   };
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& q, const Tensor& k,
-                        const Tensor& v) {
+                        const Tensor& v, const HeadMasks& masks) {
     check(!context.document_starts.defined() || q.dim(1) == k.dim(1),
           "attention: got {} queries and {} keys, expected equally many with a document mask", q.dim(1),
           k.dim(1));
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
     Tensor o = empty_like(q);
     Tensor lse = empty(q.arena(), {q.dim(0), q.dim(2), q.dim(1)}, Dtype::f32, Category::activations);
-    saved = {q, k, v, o, lse, context.document_starts, scale};
+    const int64_t queries = q.dim(1), keys = k.dim(1);  // the queries are the last positions
+    saved = {q,
+             k,
+             v,
+             o,
+             lse,
+             context.document_starts,
+             scale,
+             masks.of({.positions = {.queries = {{keys - queries, queries}}, .keys = {{0, keys}}},
+                       .length = keys,
+                       .heads = q.dim(2)})};
     kernels_of(q).attention.forward(q.queue(), o, lse, q, k, v, scale, saved.part());
     return o;
   }
@@ -42,13 +53,13 @@ struct Attention {
 
 }  // namespace
 
-Var attention(const Var& q, const Var& k, const Var& v) {
+Var attention(const Var& q, const Var& k, const Var& v, const HeadMasks& masks) {
   const SequencePart* part = q.tape->context().part;
-  return part == nullptr ? whole_attention(q, k, v) : part->attention(q, k, v);
+  return part == nullptr ? whole_attention(q, k, v, masks) : part->attention(q, k, v, masks);
 }
 
-Var whole_attention(const Var& q, const Var& k, const Var& v) {
-  return apply<Attention>(*q.tape, q, k, v);
+Var whole_attention(const Var& q, const Var& k, const Var& v, const HeadMasks& masks) {
+  return apply<Attention>(*q.tape, q, k, v, masks);
 }
 
 }  // namespace athanor::ops

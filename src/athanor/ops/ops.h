@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "athanor/autograd/tape.h"
+#include "athanor/masks/layer_mask.h"
 
 namespace athanor::ops {
 
@@ -51,8 +52,8 @@ Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps);
 // q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal, scaled by 1/sqrt(D); within documents if the pass has
 // document_starts. attention() also works under context parallelism, over the keys of the full sequences
 // (SequencePart::attention); whole_attention() always uses the given keys only.
-Var attention(const Var& q, const Var& k, const Var& v);
-Var whole_attention(const Var& q, const Var& k, const Var& v);
+Var attention(const Var& q, const Var& k, const Var& v, const HeadMasks& masks = {});
+Var whole_attention(const Var& q, const Var& k, const Var& v, const HeadMasks& masks = {});
 
 // gate, up [..., F] -> silu(gate) * up
 Var swiglu(const Var& gate, const Var& up);

@@ -34,7 +34,7 @@ void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor
     const int64_t batch = item % heads / s.heads, head = item % heads % s.heads;
     const int64_t query = s.query_at(batch, head), key = s.key_at(batch, head);
     rows.forward(at(o, query), lse.data<float>() + s.row_at(batch, head), at(q, query), at(k, key),
-                 at(v, key), problems.of(batch), first, std::min(tile, s.queries - first), scratch);
+                 at(v, key), problems.of(batch, head), first, std::min(tile, s.queries - first), scratch);
   });
 }
 

@@ -24,33 +24,41 @@ Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o, const A
   return delta;
 }
 
-// Which blocks of keys the queries of a block see, and by which blocks of queries a block of keys is seen. Both are
-// contiguous runs, because both ends of what a query sees rise with the query.
+// Which blocks of keys the queries of a block see, and by which blocks of queries a block of keys is seen: those of a
+// contiguous run, because both ends of what a query sees rise with the query, that the mask shows.
 class BlockPairs {
  public:
   struct Run {
     int64_t first, last;  // none if first > last
-    bool has(int64_t block) const { return first <= block && block <= last; }
   };
   explicit BlockPairs(const AttentionProblem& problem) : problem_(problem) {}
+  bool has(int64_t query, int64_t key) const {
+    const Run keys = interval_of(query);
+    return keys.first <= key && key <= keys.last && shows(query, key);
+  }
   int64_t query_blocks() const { return num_blocks(problem_.queries, kAttentionBlock); }
   int64_t key_blocks() const { return num_blocks(problem_.keys, kAttentionBlock); }
 
+  // From the first block to the last one; not all between need be seen.
   Run keys_of(int64_t query) const {
-    const int64_t last = std::min((query + 1) * kAttentionBlock, problem_.queries) - 1;
-    const int64_t first_key = problem_.first_key(query * kAttentionBlock);
-    if (first_key >= problem_.end_key(last)) return {0, -1};
-    return {first_key / kAttentionBlock, (problem_.end_key(last) - 1) / kAttentionBlock};
+    Run run = interval_of(query);
+    while (run.first <= run.last && !shows(query, run.first)) ++run.first;
+    while (run.first <= run.last && !shows(query, run.last)) --run.last;
+    return run;
   }
   Run queries_of(int64_t key) const {
     Run run{0, query_blocks() - 1};
-    while (run.first <= run.last && !keys_of(run.first).has(key)) ++run.first;
-    while (run.first <= run.last && !keys_of(run.last).has(key)) --run.last;
+    while (run.first <= run.last && !has(run.first, key)) ++run.first;
+    while (run.first <= run.last && !has(run.last, key)) --run.last;
     return run;
   }
   bool is_seen(int64_t key) const {
     const Run queries = queries_of(key);
     return queries.first <= queries.last;
+  }
+  bool sees(int64_t query) const {
+    const Run keys = keys_of(query);
+    return keys.first <= keys.last;
   }
   AttentionPair pair(int64_t query, int64_t key, int64_t group) const {
     const Run keys = keys_of(query), queries = queries_of(key);
@@ -63,6 +71,16 @@ class BlockPairs {
   }
 
  private:
+  bool shows(int64_t query, int64_t key) const {
+    return problem_.mask == nullptr || problem_.mask->wide_pair(problem_.mask_rule, query, key);
+  }
+  Run interval_of(int64_t query) const {
+    const int64_t last = std::min((query + 1) * kAttentionBlock, problem_.queries) - 1;
+    const int64_t first_key = problem_.first_key(query * kAttentionBlock);
+    if (first_key >= problem_.end_key(last)) return {0, -1};
+    return {first_key / kAttentionBlock, (problem_.end_key(last) - 1) / kAttentionBlock};
+  }
+
   AttentionProblem problem_;
 };
 
@@ -80,7 +98,9 @@ struct BackwardParts {
   int64_t block;                            // floats of the sums of a block
   Tensor &dq, &dk, &dv;
   int64_t heads() const { return sizes.batch * sizes.heads; }
-  AttentionProblem problem_of(int64_t head) const { return problems.of(head / sizes.heads); }
+  AttentionProblem problem_of(int64_t head) const {
+    return problems.of(head / sizes.heads, head % sizes.heads);
+  }
 };
 
 // Writes zeros where no pair writes: for blocks of queries that see no key, and blocks of keys that no query sees.
@@ -119,9 +139,11 @@ void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, co
         const BlockPairs::Run keys = pairs.keys_of(query);
         if (keys.last < keys.first) clear_queries(parts, problem, item * group + i, query);
         for (int64_t key = keys.last; key >= keys.first; --key) {
+          if (!pairs.has(query, key)) continue;
           g.dk_sums = dk_sums + i * sums + key * block;
           g.dv_sums = dv_sums + i * sums + key * block;
           AttentionPair pair = pairs.pair(query, key, group);
+          pair.keeps = true;
           pair.has_query = !pair.starts_dq;
           pair.has_key = !pair.starts_dkv || i > 0;
           pair.key_slot = key;
@@ -168,7 +190,7 @@ void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, c
         const int64_t key = first_key + item / count, query = key + round, slot = item % count;
         const AttentionProblem problem = parts.problem_of(first + slot);
         const BlockPairs pairs(problem);
-        if (!pairs.keys_of(query).has(key)) return;
+        if (!pairs.has(query, key)) return;
         rows.backward(with_sums(first, slot, query, key), problem, pairs.pair(query, key, group), scratch);
       });
     }
@@ -177,7 +199,7 @@ void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, c
       const AttentionProblem problem = parts.problem_of(first + slot);
       const BlockPairs pairs(problem);
       for (int64_t i = 0; index < parts.query_blocks && i < group; ++i)
-        if (pairs.keys_of(index).last < 0) clear_queries(parts, problem, first + slot + i, index);
+        if (!pairs.sees(index)) clear_queries(parts, problem, first + slot + i, index);
       if (index >= parts.key_blocks) return;
       if (!pairs.is_seen(index))
         clear_keys(parts, problem, first + slot, index);

@@ -9,6 +9,21 @@ int64_t rows_of_part(const char* kernel, const char* name, int64_t first, int64_
   return count;
 }
 
+namespace {
+
+void check_mask(const char* kernel, const AttentionMask& mask, const AttentionSizes& s) {
+  check(mask.queries() == s.queries && mask.keys() == s.keys && mask.heads() == s.heads,
+        "{}: got a mask of {} queries, {} keys and {} heads, expected {}, {} and {}", kernel, mask.queries(),
+        mask.keys(), mask.heads(), s.queries, s.keys, s.heads);
+  const int64_t group = s.heads / s.kv_heads;
+  for (int64_t head = 0; head < s.heads; ++head)
+    check(mask.rule_of(head) == mask.rule_of(head / group * group),
+          "{}: got different masks of heads {} and {}, which share their keys", kernel, head / group * group,
+          head);
+}
+
+}  // namespace
+
 AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
                                const AttentionPart& part) {
   check(q.shape().dims() == 4 && q.dim(3) > 0, "{}: q is {}, expected [B,T,H,D] with D > 0", kernel,
@@ -31,15 +46,18 @@ AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor
   check(part.causal || s.keys > 0, "{}: got no keys, expected some", kernel);
   expect(kernel, "k", k, {s.batch, s.all_keys, s.kv_heads, s.head_dim}, q.dtype());
   expect(kernel, "v", v, k.shape(), q.dtype());
-  if (part.first_keys != nullptr)
-    expect(kernel, "first_keys", *part.first_keys, {s.batch, s.all_queries}, Dtype::i32);
+  for (const auto& [name, ends] : {std::pair{"first_keys", part.first_keys}, {"end_keys", part.end_keys}})
+    if (ends != nullptr) expect(kernel, name, *ends, {s.batch, s.all_queries}, Dtype::i32);
+  if (part.mask != nullptr) check_mask(kernel, *part.mask, s);
   return s;
 }
 
 double attention_flops(const AttentionSizes& s, const AttentionPart& part, double products) {
   const int64_t twice = part.causal ? 2 * s.keys - s.queries + 1 : 2 * s.keys;
-  const double pairs = static_cast<double>(s.queries) * (static_cast<double>(twice) / 2);
-  return 2 * products * pairs * static_cast<double>(s.batch * s.heads * s.head_dim);
+  const double pairs = part.mask != nullptr
+                           ? static_cast<double>(part.mask->pairs_of_all_heads())
+                           : static_cast<double>(s.heads * s.queries) * (static_cast<double>(twice) / 2);
+  return 2 * products * pairs * static_cast<double>(s.batch * s.head_dim);
 }
 
 AttentionProblems::AttentionProblems(const char* kernel, const Queue& queue, const AttentionSizes& s,
@@ -50,19 +68,26 @@ AttentionProblems::AttentionProblems(const char* kernel, const Queue& queue, con
            .q_stride = s.heads * s.head_dim,
            .kv_stride = s.kv_heads * s.head_dim,
            .scale = scale,
-           .offset = part.causal ? s.keys - s.queries : s.keys} {
-  if (part.first_keys == nullptr) return;
-  first_keys_ = empty(q.arena(), {s.batch, s.queries}, Dtype::i32, Category::workspace);
-  if (!on_cpu(queue)) return;
-  for (int64_t b = 0; b < s.batch; ++b) {
-    const int32_t* from = part.first_keys->data<int32_t>() + b * s.all_queries + s.first_query;
-    int32_t* to = first_keys_.data<int32_t>() + b * s.queries;
-    for (int64_t t = 0; t < s.queries; ++t) {
-      check(from[t] >= (t == 0 ? 0 : from[t - 1]), "{}: first_keys of sequence {} fall at query {} to {}",
-            kernel, b, t, from[t]);
-      to[t] = static_cast<int32_t>(std::clamp<int64_t>(from[t] - s.first_key, 0, s.keys));
+           .offset = part.causal ? s.keys - s.queries : s.keys,
+           .mask = part.mask} {
+  // As rows of the part's own keys.
+  const auto of_part = [&](const char* name, const Tensor* ends) {
+    if (ends == nullptr) return Tensor{};
+    Tensor rows = empty(q.arena(), {s.batch, s.queries}, Dtype::i32, Category::workspace);
+    if (!on_cpu(queue)) return rows;
+    for (int64_t b = 0; b < s.batch; ++b) {
+      const int32_t* from = ends->data<int32_t>() + b * s.all_queries + s.first_query;
+      int32_t* to = rows.data<int32_t>() + b * s.queries;
+      for (int64_t t = 0; t < s.queries; ++t) {
+        check(from[t] >= (t == 0 ? 0 : from[t - 1]), "{}: {} of sequence {} fall at query {} to {}", kernel,
+              name, b, t, from[t]);
+        to[t] = static_cast<int32_t>(std::clamp<int64_t>(from[t] - s.first_key, 0, s.keys));
+      }
     }
-  }
+    return rows;
+  };
+  first_keys_ = of_part("first_keys", part.first_keys);
+  end_keys_ = of_part("end_keys", part.end_keys);
 }
 
 }  // namespace athanor::kernels

@@ -32,25 +32,27 @@ int64_t rows_of_part(const char* kernel, const char* name, int64_t first, int64_
 AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
                                const AttentionPart& part);
 
-// FLOPs of `products` matrix products over the (query, key) pairs that the causal mask leaves. The document mask
-// (first_keys) is not taken into account.
+// FLOPs of `products` matrix products over the (query, key) pairs that the mask shows, or else the causal order. Intervals
+// are not taken into account.
 double attention_flops(const AttentionSizes& s, const AttentionPart& part, double products);
 
-// The AttentionProblem of each sequence of the batch.
+// The AttentionProblem of each sequence of the batch and each head.
 class AttentionProblems {
  public:
-  // Workspace for first_keys comes from q's arena.
+  // Workspace for the intervals comes from q's arena.
   AttentionProblems(const char* kernel, const Queue& queue, const AttentionSizes& s,
                     const AttentionPart& part, const Tensor& q, float scale);
-  AttentionProblem of(int64_t batch) const {
+  AttentionProblem of(int64_t batch, int64_t head) const {
     AttentionProblem problem = all_;
     if (first_keys_.defined()) problem.first_keys = first_keys_.data<int32_t>() + batch * all_.queries;
+    if (end_keys_.defined()) problem.end_keys = end_keys_.data<int32_t>() + batch * all_.queries;
+    if (all_.mask != nullptr) problem.mask_rule = all_.mask->rule_of(head);
     return problem;
   }
 
  private:
   AttentionProblem all_;
-  Tensor first_keys_;
+  Tensor first_keys_, end_keys_;
 };
 
 // Number of scratch buffers (lanes). A constant, so that the memory plan does not depend on the number of threads.

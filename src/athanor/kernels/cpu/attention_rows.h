@@ -10,18 +10,29 @@
 
 #include "athanor/base/namespaces.h"
 
+namespace athanor::masks {
+class AttentionMask;
+}
 namespace athanor::kernels {
 
 // One (batch, head). Rows of q and o are q_stride elements apart, rows of k and v kv_stride.
-// Query t sees the keys first_key(t) ... end_key(t) - 1.
+// Query t sees those keys of first_key(t) ... end_key(t) - 1 that the mask shows it.
 struct AttentionProblem {
   int64_t queries, keys, head_dim, q_stride, kv_stride;
   float scale;
   int64_t offset = 0;                   // causal: keys - queries; otherwise keys, which hides none
   const int32_t* first_keys = nullptr;  // [queries], never falling, 0 ... keys; null: all 0
+  const int32_t* end_keys = nullptr;    // the same; null: all `keys`
+  const AttentionMask* mask = nullptr;  // of these queries and keys; null: shows all
+  int64_t mask_rule = 0;                // of this head
 
   int64_t first_key(int64_t t) const { return first_keys == nullptr ? 0 : first_keys[t]; }
-  int64_t end_key(int64_t t) const { return t + 1 + offset < keys ? t + 1 + offset : keys; }
+  int64_t end_key(int64_t t) const {
+    const int64_t end = end_keys == nullptr ? keys : end_keys[t];
+    return t + 1 + offset < end ? t + 1 + offset : end;
+  }
+  // Something beside the causal order hides keys: see attention_seen.h.
+  bool hides() const { return first_keys != nullptr || end_keys != nullptr || mask != nullptr; }
 };
 
 constexpr int64_t kAttentionBlock = 256;
@@ -38,13 +49,13 @@ struct AttentionGradients {
 // A pair of a block of queries and a block of keys, by index. The first pair of a block clears the block's sums
 // (starts_...); its last pair writes dq, or dk and dv, from them (ends_...).
 //
-// A caller that runs several pairs with the same scratch says what is still packed there: the query block of the
+// A caller that runs several pairs with the same scratch (keeps) says what is still packed there: the query block of the
 // previous pair (has_query), or this key block from an earlier pair (has_key, in buffer key_slot). A hint: an
 // implementation that packs nothing ignores it.
 struct AttentionPair {
   int64_t query = 0, key = 0;
   bool starts_dq = false, ends_dq = false, starts_dkv = false, ends_dkv = false;
-  bool has_query = false, has_key = false;
+  bool keeps = false, has_query = false, has_key = false;
   int64_t key_slot = 0;
 };
 

@@ -9,6 +9,8 @@ namespace athanor::kernels {
 namespace {
 
 CudaAttention problem_of(const Tensor& q, const Tensor& k, float scale, const AttentionPart& part) {
+  check(part.mask == nullptr && part.end_keys == nullptr,
+        "cuda: attention: got a mask or ends of keys, expected neither: only the CPU's kernels have them");
   return {.batch = q.dim(0),
           .heads = q.dim(2),
           .kv_heads = k.dim(2),

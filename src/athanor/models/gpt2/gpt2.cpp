@@ -2,12 +2,12 @@
 
 namespace athanor::models::gpt2 {
 
-Gpt2Block::Gpt2Block(Module* parent, const std::string& name, const ModelConfig& c)
+Gpt2Block::Gpt2Block(Module* parent, const std::string& name, const ModelConfig& c, const LayerMask* mask)
     : Module(parent, name),
       attn_norm_(this, "attn_norm", c.hidden_size, c.bias, c.rms_norm_eps),
       attn_(this, "attn",
             {c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.bias,
-             c.initializer_range, residual_init_std(c)}),
+             c.initializer_range, residual_init_std(c), mask}),
       attn_dropout_(this, "attn_dropout", c.dropout),
       mlp_norm_(this, "mlp_norm", c.hidden_size, c.bias, c.rms_norm_eps),
       mlp_(this, "mlp"),
@@ -30,7 +30,7 @@ Gpt2::Gpt2(const ModelConfig& c)
         std::vector<std::unique_ptr<Gpt2Block>> blocks;
         for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
           begin_unit();
-          blocks.push_back(std::make_unique<Gpt2Block>(&blocks_root_, std::to_string(i), c));
+          blocks.push_back(std::make_unique<Gpt2Block>(&blocks_root_, std::to_string(i), c, layer_mask(i)));
         }
         begin_unit();
         return blocks;

@@ -15,7 +15,7 @@ namespace athanor::models::gpt2 {
 
 class Gpt2Block : public Module {
  public:
-  Gpt2Block(Module* parent, const std::string& name, const ModelConfig& config);
+  Gpt2Block(Module* parent, const std::string& name, const ModelConfig& config, const LayerMask* mask);
   Var operator()(const Var& x, KvCache* cache) const;
 
  private:

@@ -5,15 +5,16 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/models/hf_rope.h"
+#include "athanor/models/hf_windows.h"
 
 namespace athanor::models::llama {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Refuses sliding windows and other kinds of layers, unless they have no effect.
-void expect_full_attention(const HfConfig& config, const ModelConfig& model) {
-  const bool used = config.boolean("use_sliding_window", true);
+// Refuses sliding windows of a family that has none, and other kinds of layers, unless they have no effect.
+void expect_full_attention(const HfConfig& config, const LlamaDefaults& defaults, const ModelConfig& model) {
+  const bool used = config.boolean("use_sliding_window", true) && !defaults.has_windows;
   if (const int64_t window = config.integer("sliding_window", model.max_position_embeddings);
       used && window < model.max_position_embeddings)
     config.refuse("sliding_window",
@@ -64,7 +65,8 @@ ModelConfig read_llama_config(const HfConfig& config, const LlamaDefaults& defau
                               "or in none",
                               !model.bias, model.bias));
   config.expect_absent("quantization_config");
-  expect_full_attention(config, model);
+  if (defaults.has_windows) read_window(config, defaults.window, model);
+  expect_full_attention(config, defaults, model);
   return model;
 }
 
@@ -125,6 +127,23 @@ std::vector<HfTensor> dense_tensors(const ModelConfig& model) {
   });
 }
 
+ModelConfig read_mistral_config(const HfConfig& config) {
+  config.expect_absent("num_local_experts");
+  ModelConfig model = read_llama_config(
+      config, {.kv_heads = 8, .max_seq_len = 131072, .norm_eps = 1e-6, .has_windows = true, .window = 4096});
+  if (model.bias) config.refuse("attention_bias", "got true, expected false: a Mistral has no biases");
+  return model;
+}
+
+void write_mistral_config(const ModelConfig& model, Json& config) {
+  check(!model.bias,
+        "model.bias: got true, expected false: a model with a sliding window is a Mistral in Hugging "
+        "Face's form, and that has no biases");
+  write_llama_config(model, config);
+  for (const char* key : {"attention_bias", "mlp_bias", "pretraining_tp"}) config.erase(key);
+  config["sliding_window"] = window_of(model).value();
+}
+
 bool is_ignored_by_llama(std::string_view name, const ModelConfig& model) {
   return (model.tie_word_embeddings && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
 }
@@ -135,6 +154,13 @@ const HfFamily& llama_hf() {
   static constexpr HfFamily family = {
       "llama",       "LlamaForCausalLM", "model.", read_dense_config, write_llama_config,
       dense_tensors, is_ignored_by_llama};
+  return family;
+}
+
+const HfFamily& mistral_hf() {
+  static constexpr HfFamily family = {"mistral",           "MistralForCausalLM", "model.",
+                                      read_mistral_config, write_mistral_config, dense_tensors,
+                                      is_ignored_by_llama};
   return family;
 }
 

@@ -8,12 +8,13 @@ std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& c)
                                                         c.initializer_range, residual_init_std(c)});
 }
 
-LlamaBlock::LlamaBlock(Module* parent, int64_t index, const ModelConfig& c, const MakeFeedForward& make)
+LlamaBlock::LlamaBlock(Module* parent, int64_t index, const ModelConfig& c, const LayerMask* mask,
+                       const MakeFeedForward& make)
     : Module(parent, std::to_string(index)),
       attn_norm_(this, "attn_norm", c.hidden_size, c.rms_norm_eps),
       attn_(this, "attn",
             {c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.bias,
-             c.initializer_range, residual_init_std(c)}),
+             c.initializer_range, residual_init_std(c), mask}),
       attn_dropout_(this, "attn_dropout", c.dropout),
       mlp_norm_(this, "mlp_norm", c.hidden_size, c.rms_norm_eps),
       mlp_(make(this, index)),
@@ -36,7 +37,7 @@ Llama::Llama(const ModelConfig& c, const MakeFeedForward& make)
         std::vector<std::unique_ptr<LlamaBlock>> blocks;
         for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
           begin_unit();
-          blocks.push_back(std::make_unique<LlamaBlock>(&blocks_root_, i, c, make));
+          blocks.push_back(std::make_unique<LlamaBlock>(&blocks_root_, i, c, layer_mask(i), make));
         }
         begin_unit();
         return blocks;

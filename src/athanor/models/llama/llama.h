@@ -25,7 +25,8 @@ std::unique_ptr<FeedForward> make_llama_mlp(Module* block, const ModelConfig& co
 
 class LlamaBlock : public Module {
  public:
-  LlamaBlock(Module* parent, int64_t index, const ModelConfig& config, const MakeFeedForward& make);
+  LlamaBlock(Module* parent, int64_t index, const ModelConfig& config, const LayerMask* mask,
+             const MakeFeedForward& make);
   Var operator()(const Var& x, const RopeTable& rope_table, KvCache* cache) const;
 
  private:

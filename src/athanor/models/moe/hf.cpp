@@ -6,6 +6,7 @@
 
 #include "athanor/base/check.h"
 #include "athanor/config/validate.h"
+#include "athanor/models/hf_windows.h"
 #include "athanor/models/llama/hf.h"
 
 namespace athanor::models::moe {
@@ -14,8 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 ModelConfig read_mixtral_config(const HfConfig& config) {
-  ModelConfig model =
-      read_llama_config(config, {.kv_heads = 8, .max_seq_len = 131072, .norm_eps = 1e-5, .rope_base = 1e6});
+  ModelConfig model = read_llama_config(
+      config,
+      {.kv_heads = 8, .max_seq_len = 131072, .norm_eps = 1e-5, .rope_base = 1e6, .has_windows = true});
   model.model_type = "mixtral";
   model.num_experts = config.integer("num_local_experts", 8);
   model.num_experts_per_tok = config.integer("num_experts_per_tok", 2);
@@ -40,7 +42,8 @@ void write_mixtral_config(const ModelConfig& model, Json& config) {
   config["router_aux_loss_coef"] = model.router_aux_loss_coef;
   config["router_jitter_noise"] = 0.0;
   config["output_router_logits"] = false;
-  config["sliding_window"] = nullptr;
+  const std::optional<int64_t> window = window_of(model);
+  config["sliding_window"] = window ? Json(*window) : Json();
 }
 
 std::vector<HfTensor> mixtral_tensors(const ModelConfig& model) {

@@ -31,12 +31,12 @@ ContextParallel::ContextParallel(ContextKind kind, int64_t seq_len, Group& group
   part_.length = seq_len;
   part_.runs = runs[static_cast<size_t>(group.rank())];
   if (kind == ContextKind::ring)
-    part_.attention = [this](const Var& q, const Var& k, const Var& v) {
-      return ring_attention(q, k, v, ring_);
+    part_.attention = [this](const Var& q, const Var& k, const Var& v, const HeadMasks& masks) {
+      return ring_attention(q, k, v, ring_, masks);
     };
   else
-    part_.attention = [this](const Var& q, const Var& k, const Var& v) {
-      return ulysses_attention(q, k, v, ulysses_);
+    part_.attention = [this](const Var& q, const Var& k, const Var& v, const HeadMasks& masks) {
+      return ulysses_attention(q, k, v, ulysses_, masks);
     };
   part_.of_all = [this](std::span<const int32_t> values, int64_t num_sequences) {
     return gather(values, num_sequences);

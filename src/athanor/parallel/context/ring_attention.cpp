@@ -61,19 +61,40 @@ class Ring {
     return plan_.group->recv(x.raw(), x.numel(), wire(x), (rank_ + ranks_ - 1) % ranks_, name);
   }
 
-  // Which of the own queries attend to which keys of a rank; `first_keys` is kept for it.
-  AttentionPart part(int from, const Tensor& q, Tensor& first_keys) const {
+  // Which of the own queries attend to which keys of a rank. What the part points to is kept in `kept`.
+  struct Kept {
+    Tensor first_keys;
+    std::shared_ptr<const AttentionMask> mask;
+  };
+  AttentionPart part(int from, const Tensor& q, const HeadMasks& masks, Kept& kept) const {
     AttentionPart part{.causal = from == rank_};
     if (from < rank_) part.keys = runs(from)[0].count;
     if (from > rank_) part.first_query = runs(rank_)[0].count;
+    kept.mask = masks.of({.positions = {.queries = positions(rank_, from > rank_ ? 1 : 0, 2),
+                                        .keys = positions(from, 0, from < rank_ ? 1 : 2)},
+                          .length = length(),
+                          .heads = q.dim(2)});
+    part.mask = kept.mask.get();
     if (!document_starts_.defined()) return part;
-    first_keys = first_keys_of(from, q.dim(0), q.dim(1));
-    part.first_keys = &first_keys;
+    kept.first_keys = first_keys_of(from, q.dim(0), q.dim(1));
+    part.first_keys = &kept.first_keys;
     return part;
   }
   static bool is_whole(const AttentionPart& part) { return part.causal; }
 
  private:
+  std::vector<PositionRun> positions(int rank, size_t first_run, size_t end_run) const {
+    std::vector<PositionRun> positions;
+    for (size_t run = first_run; run < end_run; ++run)
+      positions.push_back({runs(rank)[run].first, runs(rank)[run].count});
+    return positions;
+  }
+  int64_t length() const {
+    int64_t length = 0;
+    for (const auto& runs : plan_.runs) length += token_count(runs);
+    return length;
+  }
+
   // Groups have no f16; its bits are sent as bf16.
   static Dtype wire(const Tensor& x) { return x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype(); }
 
@@ -107,15 +128,17 @@ struct RingAttention {
     Tensor q, k, v, o, lse, document_starts;
     float scale;
     const RingPlan* plan;
+    HeadMasks masks;
   };
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& q, const Tensor& k,
-                        const Tensor& v, const RingPlan* plan) {
+                        const Tensor& v, const RingPlan* plan, const HeadMasks& masks) {
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
     Ring ring(*plan, q, context.document_starts);
     const Shape statistics{q.dim(0), q.dim(2), q.dim(1)};
     Tensor own = empty_like(q), lse = empty(q.arena(), statistics, Dtype::f32, Category::activations);
-    Tensor sum, first_keys;
+    Tensor sum;
+    Ring::Kept kept;
     Pair here(q.arena(), k.shape(), k.dtype()), next;
     copy(here.first, k);
     copy(here.second, v);
@@ -126,7 +149,7 @@ struct RingAttention {
         sent = ring.send(here.both, "ring keys and values");
         received = ring.receive(next.both, "ring keys and values");
       }
-      const AttentionPart part = ring.part(ring.source(step), q, first_keys);
+      const AttentionPart part = ring.part(ring.source(step), q, masks, kept);
       if (step == 0) {
         kernels_of(q).attention.forward(q.queue(), own, lse, q, k, v, scale, part);
         sum = as_f32(own);
@@ -142,14 +165,15 @@ struct RingAttention {
       here = std::exchange(next, {});
     }
     Tensor o = as(sum, q.dtype());
-    saved = {q, k, v, o, lse, context.document_starts, scale, plan};
+    saved = {q, k, v, o, lse, context.document_starts, scale, plan, masks};
     return o;
   }
 
   static std::array<Tensor, 3> backward_input(const Saved& saved, const Tensor& dy) {
-    const auto& [q, k, v, o, lse, document_starts, scale, plan] = saved;
+    const auto& [q, k, v, o, lse, document_starts, scale, plan, masks] = saved;
     Ring ring(*plan, q, document_starts);
-    Tensor dq_sum, first_keys;
+    Tensor dq_sum;
+    Ring::Kept kept;
     Pair here(q.arena(), k.shape(), k.dtype()), next, sums, incoming, outgoing;
     copy(here.first, k);
     copy(here.second, v);
@@ -163,7 +187,7 @@ struct RingAttention {
       }
       Tensor dq = empty_like(q, Category::workspace), dk = empty_like(here.first, Category::workspace);
       Tensor dv = empty_like(here.first, Category::workspace);
-      const AttentionPart part = ring.part(ring.source(step), q, first_keys);
+      const AttentionPart part = ring.part(ring.source(step), q, masks, kept);
       if (!Ring::is_whole(part))  // zero the rows that the kernel does not write
         for (Tensor* x : {&dq, &dk, &dv}) fill_zero(*x);
       kernels_of(q).attention.backward(q.queue(), dq, dk, dv, dy, o, lse, q, here.first, here.second, scale,
@@ -201,8 +225,8 @@ struct RingAttention {
 
 }  // namespace
 
-Var ring_attention(const Var& q, const Var& k, const Var& v, const RingPlan& plan) {
-  return apply<RingAttention>(*q.tape, q, k, v, &plan);
+Var ring_attention(const Var& q, const Var& k, const Var& v, const RingPlan& plan, const HeadMasks& masks) {
+  return apply<RingAttention>(*q.tape, q, k, v, &plan, masks);
 }
 
 }  // namespace athanor::parallel::context

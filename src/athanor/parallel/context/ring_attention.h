@@ -33,7 +33,8 @@ struct RingPlan {
   std::vector<std::vector<TokenRun>> runs = {};  // by rank: its two chunks, ascending
 };
 
-Var ring_attention(const Var& q, const Var& k, const Var& v,
-                   const RingPlan& plan);  // the plan outlives the pass
+// The plan, and the layer of the masks, outlive the pass.
+Var ring_attention(const Var& q, const Var& k, const Var& v, const RingPlan& plan,
+                   const HeadMasks& masks = {});
 
 }  // namespace athanor::parallel::context

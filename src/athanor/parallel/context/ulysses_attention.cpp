@@ -176,7 +176,8 @@ bool ulysses_divides(int64_t heads, int64_t kv_heads, int64_t ranks) {
   return heads % ranks == 0 && (kv_heads % ranks == 0 || ranks % kv_heads == 0);
 }
 
-Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPlan& plan) {
+Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPlan& plan,
+                      const HeadMasks& masks) {
   const int64_t heads = q.value.dim(2), kv_heads = k.value.dim(2), ranks = plan.group->size();
   check(ulysses_divides(heads, kv_heads, ranks),
         "ulysses: got {} heads and {} of keys and values for {} ranks, expected numbers that divide", heads,
@@ -184,7 +185,9 @@ Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPla
   Tape& tape = *q.tape;
   const auto by_heads = [&](const Var& x) { return apply<ToHeads>(tape, x, &plan); };
   const Var all_q = by_heads(q), all_k = by_heads(k), all_v = by_heads(v);
-  return apply<ToTokens>(tape, whole_attention(all_q, all_k, all_v), &plan, heads);
+  HeadMasks own = masks;  // of this rank's share of the heads
+  own.first_head += HeadSplit{heads, ranks}.first(plan.group->rank());
+  return apply<ToTokens>(tape, whole_attention(all_q, all_k, all_v, own), &plan, heads);
 }
 
 }  // namespace athanor::parallel::context

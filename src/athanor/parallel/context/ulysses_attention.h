@@ -27,7 +27,8 @@ struct UlyssesPlan {
   std::vector<std::vector<TokenRun>> runs = {};  // of each rank
 };
 
-Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPlan& plan);
+Var ulysses_attention(const Var& q, const Var& k, const Var& v, const UlyssesPlan& plan,
+                      const HeadMasks& masks = {});
 
 bool ulysses_divides(int64_t heads, int64_t kv_heads, int64_t ranks);
 

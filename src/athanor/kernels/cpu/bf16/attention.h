@@ -13,7 +13,7 @@
 // columns of o^T and dq^T are in the order of turned_row() (pack.h) until they are written.
 #pragma once
 
-#include "athanor/kernels/cpu/attention_rows.h"
+#include "athanor/kernels/cpu/attention_seen.h"
 #ifdef __AMX_BF16__
 #include "athanor/kernels/cpu/amx/tile_products.h"
 #else
@@ -87,22 +87,26 @@ inline __mmask32 seeing(int64_t query, int64_t key) {
   return hidden <= 0 ? ~__mmask32{0} : hidden >= 32 ? 0 : ~__mmask32{0} << hidden;
 }
 
-// The first keys that 32 queries see; of queries past the end, and without first_keys, 0.
-struct FirstKeys {
-  __m512i left, right;
-  FirstKeys(const int32_t* first_keys, int64_t query, int64_t queries)
-      : left(_mm512_setzero_si512()), right(left) {
-    if (first_keys == nullptr) return;
-    const __mmask32 mask = first32(queries - query);
-    left = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask), first_keys + query);
-    right = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), first_keys + query + 16);
+// The same of any mask: bit i of seen[j] says whether query + i sees key + j. Of some queries of a strip of 32 and of the
+// keys of whole blocks of 64, from `key` on; past the end of the keys: none.
+inline Seen look(const AttentionProblem& problem, int64_t query, int64_t queries, int64_t key, int64_t keys,
+                 __mmask32* seen) {
+  Seen all = Seen::all;
+  bool any = false;
+  for (int64_t first = 0; first < keys; first += kSeenBlock) {
+    uint64_t columns[kSeenBlock];
+    const int64_t count = smaller(kSeenBlock, smaller(keys, problem.keys - key) - first);
+    const Seen block =
+        count <= 0 ? Seen::none : seen_columns(problem, {query, queries, key + first, count}, columns);
+    any = any || block != Seen::none;
+    if (block != Seen::all || count < smaller(kSeenBlock, keys - first)) all = Seen::some;
+    for (int64_t j = 0; j < smaller(kSeenBlock, keys - first); ++j)
+      seen[first + j] = j >= count || block == Seen::none ? 0
+                        : block == Seen::all              ? ~__mmask32{0}
+                                                          : static_cast<__mmask32>(columns[j]);
   }
-  __mmask32 seeing(int64_t key) const {
-    const __m512i keys = _mm512_set1_epi32(static_cast<int>(key));
-    return __mmask32{_mm512_cmple_epi32_mask(left, keys)} | __mmask32{_mm512_cmple_epi32_mask(right, keys)}
-                                                                << 16;
-  }
-};
+  return any ? all : Seen::none;
+}
 
 // rows[i][j] = factors[i] * transposed[j][column of i]: 32 queries, `width` values of D in units that follow
 // each other.

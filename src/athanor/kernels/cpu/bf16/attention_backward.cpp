@@ -37,6 +37,7 @@ class Backward {
     keys_ = memory.elements(block);
     values_ = memory.elements(block);
     keys_t_ = memory.elements(block);
+    if (problem.hides() && !pair.keeps) find_used();
     if (!pair.has_query) pack_queries();
     if (!pair.has_key) pack_keys();
   }
@@ -44,8 +45,14 @@ class Backward {
   void run() {
     for (int64_t q = 0; q < query_strips_; ++q)
       for (int64_t k = 0; k < end_key(q); k += kCellStrips) {
+        const int64_t end = smaller(k + kCellStrips, end_key(q));
+        if (see(q, k, end) == Seen::none) continue;
         prefetch_sums(q, k);
-        cell(q, k, smaller(k + kCellStrips, end_key(q)));
+        for (int64_t strip = k; strip < end; ++strip) {
+          queries_of_[strip] |= 1u << q;
+          keys_of_[q] |= 1u << strip;
+        }
+        cell(q, k, end);
       }
     add_key_sums(p_, d_out_, g_.dv_sums);
     add_key_sums(ds_, queries_, g_.dk_sums);
@@ -58,8 +65,21 @@ class Backward {
  private:
   // Blocks on the causal diagonal; without a causal mask there is none.
   bool diagonal() const { return pair_.query == pair_.key && problem_.offset == 0; }
-  int64_t first_query(int64_t key) const { return diagonal() ? key : 0; }
   int64_t end_key(int64_t query) const { return diagonal() ? query + 1 : key_strips_; }
+
+  // The strips of the pair that see or are seen: nothing else of it need be packed.
+  void find_used() {
+    queries_used_ = keys_used_ = 0;
+    for (int64_t q = 0; q < queries_count_; q += kSeenBlock)
+      for (int64_t k = 0; k < keys_count_; k += kSeenBlock) {
+        const AttentionTile tile{query_ + q, smaller(kSeenBlock, queries_count_ - q), key_ + k,
+                                 smaller(kSeenBlock, keys_count_ - k)};
+        if (!may_see(problem_, tile)) continue;
+        constexpr uint32_t kBlock = (1u << kSeenBlock / kSide) - 1;
+        queries_used_ |= kBlock << q / kSide;
+        keys_used_ |= kBlock << k / kSide;
+      }
+  }
 
   void pack_queries() {
     const int64_t width = problem_.head_dim, stride = problem_.q_stride;
@@ -69,7 +89,7 @@ class Backward {
     const Operand d_o_rows{d_o, stride, 1, queries_count_, width};
     const Operand d_o_columns{d_o, 1, stride, width, queries_count_};
     for (int64_t s = 0; s < query_strips_; ++s)
-      for (int64_t d = 0; d < depth_; ++d) {
+      for (int64_t d = 0; d < depth_ && (queries_used_ >> s & 1u) != 0; ++d) {
         const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
         pack_unit<Form::transposed>(queries_t_ + by_strip, q_rows, s * kSide, d * kSide);
         pack_unit<Form::paired>(queries_ + by_depth, q_columns, d * kSide, s * kSide);
@@ -89,7 +109,7 @@ class Backward {
     const Operand k_rows{k, stride, 1, keys_count_, width}, v_rows{v, stride, 1, keys_count_, width};
     const Operand k_columns{k, 1, stride, width, keys_count_};
     for (int64_t s = 0; s < key_strips_; ++s)
-      for (int64_t d = 0; d < depth_; ++d) {
+      for (int64_t d = 0; d < depth_ && (keys_used_ >> s & 1u) != 0; ++d) {
         const int64_t by_strip = (s * depth_ + d) * kUnit, by_depth = (d * kStrips + s) * kUnit;
         pack_unit<Form::copied>(keys_ + by_strip, k_rows, s * kSide, d * kSide);
         pack_unit<Form::turned>(keys_t_ + by_depth, k_columns, d * kSide, s * kSide);
@@ -109,6 +129,27 @@ class Backward {
     }
   }
 
+  // Which queries of a strip see which keys of a few strips.
+  Seen see(int64_t q, int64_t first, int64_t end) {
+    if (problem_.hides()) {
+      const int64_t queries = smaller(kSide, queries_count_ - q * kSide);
+      return look(problem_, query_ + q * kSide, queries, key_ + first * kSide, (end - first) * kSide, seen_);
+    }
+    for (int64_t k = first; k < end; ++k) {
+      if (!is_masked(q, k)) continue;
+      for (int64_t key = k * kSide; key < (k + 1) * kSide; ++key) {
+        const __mmask32 seen = diagonal() ? seeing(q * kSide, key) : ~__mmask32{0};
+        seen_[key - first * kSide] = key < keys_count_ ? seen : 0;
+      }
+    }
+    return Seen::some;
+  }
+  // Whether some pairs of a strip of queries and one of keys may be hidden, or beyond the last key.
+  bool is_masked(int64_t q, int64_t k) const {
+    return problem_.hides() || (diagonal() && k == q) ||
+           (problem_.offset != 0 && (k + 1) * kSide > keys_count_);
+  }
+
   // p and ds of the queries of one strip and keys of a few.
   void cell(int64_t q, int64_t first, int64_t end) {
     for (int64_t k = first; k < end; ++k) {
@@ -126,50 +167,51 @@ class Backward {
     tiles_.finish();
     for (int64_t k = first; k < end; ++k) {
       const float* scores = scores_ + 2 * (k - first) * kUnit;
-      const bool padded = problem_.offset != 0 && (k + 1) * kSide > keys_count_;
-      if ((diagonal() && k == q) || padded || problem_.first_keys != nullptr)
-        soften<true>(k, q, scores, scores + kUnit);
+      const __mmask32* seen = seen_ + (k - first) * kSide;
+      if (is_masked(q, k))
+        soften<true>(k, q, scores, scores + kUnit, seen);
       else
-        soften<false>(k, q, scores, scores + kUnit);
+        soften<false>(k, q, scores, scores + kUnit, seen);
     }
   }
 
   void add_key_sums(const uint16_t* weights, const uint16_t* rows, float* sums) {
     for (int64_t d = 0; d < depth_; ++d)
-      for (int64_t k = 0; k < key_strips_; ++k) {
-        const int64_t q = first_query(k);
-        tiles_.multiply({.a = weights + (k * kStrips + q) * kUnit,
-                         .b = rows + (d * kStrips + q) * kUnit,
-                         .c = sums + (k * depth_ + d) * kUnit,
-                         .steps = query_strips_ - q,
-                         .starts = pair_.starts_dkv});
-      }
+      for (int64_t k = 0; k < key_strips_; ++k)
+        add_runs(queries_of_[k], weights + k * kStrips * kUnit, rows + d * kStrips * kUnit,
+                 sums + (k * depth_ + d) * kUnit, pair_.starts_dkv);
   }
   void add_query_sums() {
     for (int64_t q = 0; q < query_strips_; ++q)
       for (int64_t d = 0; d < depth_; ++d)
-        tiles_.multiply({.a = keys_t_ + d * kStrips * kUnit,
-                         .b = ds_pairs_ + q * kStrips * kUnit,
-                         .c = g_.dq_sums + (q * depth_ + d) * kUnit,
-                         .steps = end_key(q),
-                         .starts = pair_.starts_dq});
+        add_runs(keys_of_[q], keys_t_ + d * kStrips * kUnit, ds_pairs_ + q * kStrips * kUnit,
+                 g_.dq_sums + (q * depth_ + d) * kUnit, pair_.starts_dq);
+  }
+  // The products of the strips that are seen, bit s of `strips`: run after run.
+  void add_runs(uint32_t strips, const uint16_t* a, const uint16_t* b, float* sum, bool starts) {
+    if (strips == 0 && starts) {
+      tiles_.finish();
+      __builtin_memset(sum, 0, kUnit * sizeof(float));
+    }
+    while (strips != 0) {
+      const int first = __builtin_ctz(strips), count = __builtin_ctz(~(strips >> first));
+      tiles_.multiply(
+          {.a = a + first * kUnit, .b = b + first * kUnit, .c = sum, .steps = count, .starts = starts});
+      starts = false;
+      strips &= ~(((1u << count) - 1) << first);
+      if (strips != 0) tiles_.finish();  // the next product adds to the same sum
+    }
   }
 
   template <bool kMasked>
-  void soften(int64_t k, int64_t q, const float* scores, const float* d_weights) {
+  void soften(int64_t k, int64_t q, const float* scores, const float* d_weights, const __mmask32* seen_rows) {
     uint16_t *p_unit = p_ + (k * kStrips + q) * kUnit, *ds_unit = ds_ + (k * kStrips + q) * kUnit;
     uint16_t* pairs = ds_pairs_ + (q * kStrips + k) * kUnit;
     const __m512 factor = _mm512_set1_ps(problem_.scale * kLog2E);
     const __m512 lse[2] = {_mm512_load_ps(lse_ + q * kSide), _mm512_load_ps(lse_ + q * kSide + 16)};
     const __m512 delta[2] = {_mm512_load_ps(delta_ + q * kSide), _mm512_load_ps(delta_ + q * kSide + 16)};
-    const FirstKeys first_keys(kMasked ? problem_.first_keys : nullptr, query_ + q * kSide, problem_.queries);
-    const auto seeing_row = [&](int64_t r) __attribute__((always_inline)) {
-      const int64_t key = k * kSide + r;
-      if (key >= keys_count_) return __mmask32{0};
-      return (diagonal() ? seeing(q * kSide, key) : ~__mmask32{0}) & first_keys.seeing(key_ + key);
-    };
     const auto row = [&](int64_t r) __attribute__((always_inline)) {
-      const __mmask32 seen = kMasked ? seeing_row(r) : ~__mmask32{0};
+      const __mmask32 seen = kMasked ? seen_rows[r] : ~__mmask32{0};
       const auto left = static_cast<__mmask16>(seen), right = static_cast<__mmask16>(seen >> 16);
       const __m512 p = exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + r * kSide), factor, lse[0]), left, kExp2);
       const __m512 p2 =
@@ -214,6 +256,10 @@ class Backward {
   uint16_t *p_, *ds_, *ds_pairs_;
   float *scores_, *lse_, *delta_;
   TileProducts tiles_;
+  uint32_t queries_used_ = (1u << kStrips) - 1, keys_used_ = queries_used_;  // bit s: strip s is packed
+  __mmask32 seen_[kCellStrips * kSide];                                      // of a cell: see()
+  uint32_t queries_of_[kStrips] = {},
+           keys_of_[kStrips] = {};  // that see a strip of keys, or are seen by one of queries
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ class Forward {
   void run() {
     const Operand key_rows{k_, problem_.kv_stride, 1, end_, problem_.head_dim};
     const Operand value_rows{v_, problem_.kv_stride, 1, end_, problem_.head_dim};
-    for (int64_t tile = problem_.first_key(query_) / kTileKeys * kTileKeys; tile < end_; tile += kTileKeys) {
+    for (int64_t tile = next_tile(0); tile < end_; tile = next_tile(tile + kTileKeys)) {
       pack_tile(tile, smaller(kTileKeys, end_ - tile));
       Ahead keys(key_rows, tile + kTileKeys, kTileKeys), values(value_rows, tile + kTileKeys, kTileKeys);
       // Positions are counted so that query p sees the keys 0 ... p: those of a strip are from first_ + 32 strip on.
@@ -65,7 +65,8 @@ class Forward {
         for (int64_t key = hidden > 0 ? hidden / kCellKeys * kCellKeys : 0; key < seen; key += kCellKeys) {
           keys.fetch(fetches);
           values.fetch(fetches);
-          cell({strip, tile + key, smaller(strips(seen - key), kCellStrips)});
+          Cell next{strip, tile + key, smaller(strips(seen - key), kCellStrips)};
+          if (!hides() || narrow(next)) cell(next);
         }
       }
     }
@@ -74,8 +75,51 @@ class Forward {
   }
 
  private:
-  // With a document mask the first cell may contain no key that a query sees: start with empty sums.
-  bool hides() const { return problem_.first_keys != nullptr; }
+  // The first tile of keys, at or after one, of which the queries may see some; past the end: none. Notes which of its blocks
+  // of 64 they are.
+  int64_t next_tile(int64_t tile) {
+    if (!hides()) return tile;
+    int64_t nearest = end_;
+    needed_ = 0;
+    for (int64_t t = 0; t < count_; t += kSeenBlock) {
+      const int64_t count = smaller(kSeenBlock, count_ - t);
+      for (int64_t from = tile / kSeenBlock;;) {
+        const int64_t block = next_seen_block(problem_, query_ + t, count, from);
+        const int64_t found = block * kSeenBlock / kTileKeys * kTileKeys;
+        if (block < 0 || found > nearest) break;
+        if (found < nearest) needed_ = 0;
+        nearest = found;
+        needed_ |= 1u << block % (kTileKeys / kSeenBlock);
+        from = block + 1;
+      }
+    }
+    return nearest;
+  }
+  // Whether any query of a cell sees a key of it, where something beside the causal order hides some. Leaves the blocks of keys
+  // at its ends that none sees, and notes who sees whom of the others.
+  bool narrow(Cell& cell) {
+    const int64_t first = cell.strip * kSide, queries = smaller(kSide, count_ - first);
+    const int64_t keys = cell.key_strips * kSide;
+    seen_by_ = look(problem_, query_ + first, queries, cell.key, smaller(keys, kSeenBlock), seen_);
+    if (keys <= kSeenBlock) return seen_by_ != Seen::none;
+    __mmask32* const rest = seen_by_ == Seen::none ? seen_ : seen_ + kSeenBlock;
+    const Seen second =
+        look(problem_, query_ + first, queries, cell.key + kSeenBlock, keys - kSeenBlock, rest);
+    constexpr int64_t kBlockStrips = kSeenBlock / kSide;
+    if (seen_by_ == Seen::none) {
+      cell.key += kSeenBlock;
+      cell.key_strips -= kBlockStrips;
+      seen_by_ = second;
+    } else if (second == Seen::none) {
+      cell.key_strips = kBlockStrips;
+    } else if (second == Seen::some) {
+      seen_by_ = second;
+    }
+    return seen_by_ != Seen::none;
+  }
+
+  // Then the first cell may contain no key that a query sees: start with empty sums.
+  bool hides() const { return problem_.hides(); }
   void start() {
     __builtin_memset(sums_, 0, static_cast<size_t>(strips(count_) * depth_ * kUnit) * sizeof(float));
     for (int64_t i = 0; i < strips(count_) * kSide; ++i) {
@@ -114,6 +158,7 @@ class Forward {
   }
   void pack_tile(int64_t first, int64_t count) {
     for (int64_t strip = 0; strip < strips(count); ++strip) {
+      if (hides() && (needed_ >> strip * kSide / kSeenBlock & 1u) == 0) continue;
       const int64_t key = first + strip * kSide, rows = smaller(kSide, count - strip * kSide);
       const uint16_t *k = k_ + key * problem_.kv_stride, *v = v_ + key * problem_.kv_stride;
       int64_t stride = problem_.kv_stride;
@@ -165,12 +210,11 @@ class Forward {
 
     // Rows of scores (keys) that all queries see, and rows that only some queries see.
     const int64_t past = smaller(keys, end_ - key);  // rows beyond are padding
-    const int64_t clear = query < key || hides() ? 0 : smaller(past, query - key + 1) / 4 * 4;
-    const FirstKeys first_keys(problem_.first_keys, query_ + cell.strip * kSide, query_ + count_);
+    const int64_t seen_by_all = hides() ? (seen_by_ == Seen::all ? past : 0) : smaller(past, query - key + 1);
+    const int64_t clear = seen_by_all > 0 ? seen_by_all / 4 * 4 : 0;
     const auto seeing_row = [&](int64_t r) __attribute__((always_inline)) {
       if (r >= past) return __mmask32{0};
-      const __mmask32 seen = seeing(query, key + r);
-      return hides() ? seen & first_keys.seeing(key + r) : seen;
+      return hides() ? seen_[r] : seeing(query, key + r);
     };
     const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
     __m512 tops[8] = {lowest, lowest, lowest, lowest, lowest, lowest, lowest, lowest};
@@ -270,6 +314,9 @@ class Forward {
   uint16_t *queries_, *keys_, *values_, *weights_, *guarded_;
   float *scores_, *sums_, *tops_, *totals_;
   TileProducts tiles_;
+  uint32_t needed_ = 0;  // bit b: the queries may see block b of the tile's keys
+  Seen seen_by_ = Seen::all;
+  __mmask32 seen_[kCellKeys];  // of a cell: narrow()
 };
 
 }  // namespace

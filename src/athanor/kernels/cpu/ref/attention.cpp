@@ -4,12 +4,22 @@
 #include <cmath>
 #include <limits>
 
+#include "athanor/kernels/cpu/attention_seen.h"
 #include "athanor/kernels/cpu/ref/ref.h"
 
 namespace athanor::kernels::ref {
 namespace {
 
-constexpr int64_t kKeyTile = 64;
+constexpr int64_t kKeyTile = kSeenBlock;
+
+// body(s) for the keys of [first, end) that query t sees, where neither crosses a multiple of 64.
+template <typename Body>
+void for_seen_keys(const AttentionProblem& problem, int64_t t, int64_t first, int64_t end, Body body) {
+  uint64_t seen = 0;
+  const Seen some = seen_rows(problem, {.query = t, .queries = 1, .key = first, .keys = end - first}, &seen);
+  for (int64_t s = first; some != Seen::none && s < end; ++s)
+    if (some == Seen::all || (seen >> (s - first)) % 2 == 1) body(s);
+}
 
 template <typename T>
 float dot(const T* a, const T* b, int64_t n) {
@@ -38,25 +48,26 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
   float* sum = scratch;             // [D]
   float* scores = scratch + width;  // [kKeyTile]
   for (int64_t t = q_first; t < q_first + q_count; ++t) {
-    const int64_t visible = problem.end_key(t);
     float largest = -std::numeric_limits<float>::infinity(), total = 0;
     std::fill(sum, sum + width, 0.0f);
-    for (int64_t tile = problem.first_key(t); tile < visible; tile += kKeyTile) {
-      const int64_t count = std::min(kKeyTile, visible - tile);
-      for (int64_t j = 0; j < count; ++j)
-        scores[j] = scale * dot(in<T>(q) + t * q_stride, in<T>(k) + (tile + j) * kv_stride, width);
-      const float tile_largest = std::max(largest, *std::max_element(scores, scores + count));
-      const float shrink = std::exp(largest - tile_largest);
+    for (int64_t block = 0; (block = next_seen_block(problem, t, 1, block)) >= 0; ++block) {
+      const int64_t tile = block * kKeyTile, end = std::min(problem.keys, tile + kKeyTile);
+      float tile_largest = largest;
+      for_seen_keys(problem, t, tile, end, [&](int64_t s) {
+        scores[s - tile] = scale * dot(in<T>(q) + t * q_stride, in<T>(k) + s * kv_stride, width);
+        tile_largest = std::max(tile_largest, scores[s - tile]);
+      });
+      const float shrink = largest < tile_largest ? std::exp(largest - tile_largest) : 1;
       largest = tile_largest;
       total *= shrink;
       for (int64_t i = 0; i < width; ++i) sum[i] *= shrink;
-      for (int64_t j = 0; j < count; ++j) {
-        const float p = std::exp(scores[j] - largest);
+      for_seen_keys(problem, t, tile, end, [&](int64_t s) {
+        const float p = std::exp(scores[s - tile] - largest);
         total += p;
-        add_scaled(sum, p, in<T>(v) + (tile + j) * kv_stride, width);
-      }
+        add_scaled(sum, p, in<T>(v) + s * kv_stride, width);
+      });
     }
-    store(out<T>(o) + t * q_stride, sum, problem.first_key(t) < visible ? 1 / total : 0, width);
+    store(out<T>(o) + t * q_stride, sum, total > 0 ? 1 / total : 0, width);
     lse[t] = largest + std::log(total);
   }
 }
@@ -84,8 +95,7 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
   for (int64_t t = first_query; t < end_query; ++t) {
     const T *query = in<T>(g.q) + t * q_stride, *d_out = in<T>(g.d_o) + t * q_stride;
     float* dq_sum = g.dq_sums + (t - first_query) * width;
-    const int64_t seen = std::max(first_key, problem.first_key(t));
-    for (int64_t s = seen; s < std::min(end_key, problem.end_key(t)); ++s) {
+    const auto add_key = [&](int64_t s) {
       const T* key = in<T>(g.k) + s * kv_stride;
       const float p = std::exp(scale * dot(query, key, width) - g.lse[t]);
       const float ds = p * (dot(d_out, in<T>(g.v) + s * kv_stride, width) - g.delta[t]);
@@ -93,7 +103,9 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
       add_scaled(g.dv_sums + row, p, d_out, width);
       add_scaled(g.dk_sums + row, ds, query, width);
       add_scaled(dq_sum, ds, key, width);
-    }
+    };
+    for (int64_t tile = first_key; tile < end_key; tile += kKeyTile)
+      for_seen_keys(problem, t, tile, std::min(end_key, tile + kKeyTile), add_key);
     if (pair.ends_dq) store(out<T>(g.dq) + t * q_stride, dq_sum, scale, width);
   }
   for (int64_t s = first_key; pair.ends_dkv && s < end_key; ++s) {

@@ -1,6 +1,7 @@
 // kernels/attention.h on vectors: goes over tiles of 64 queries and 64 keys, packed as f32 into scratch.
 #pragma once
 
+#include "athanor/kernels/cpu/attention_seen.h"
 #include "athanor/kernels/cpu/rows.h"
 #include "athanor/kernels/cpu/simd/attention_tiles.h"
 #include "athanor/kernels/cpu/simd/pack.h"
@@ -53,6 +54,29 @@ inline void guard(float* keys_t, float* values, int64_t keys, int64_t row, int64
   }
 }
 
+// What the queries of a tile see of its keys; without queries if it is nothing. `seen` is memory for bits [64].
+inline TileShape shape_of(const AttentionProblem& problem, const AttentionTile& tile, int64_t row,
+                          uint64_t* seen) {
+  TileShape shape = {.queries = tile.queries,
+                     .keys = tile.keys,
+                     .head_dim = problem.head_dim,
+                     .row = row,
+                     .diagonal = tile.query + 1 + problem.offset - tile.key};
+  if (!problem.hides()) return shape;
+  shape.diagonal = tile.keys;
+  switch (seen_rows(problem, tile, seen)) {
+    case Seen::none:
+      shape.queries = 0;
+      break;
+    case Seen::some:
+      shape.rows = seen;
+      break;
+    case Seen::all:
+      break;
+  }
+  return shape;
+}
+
 template <typename T>
 void forward(void* o, float* lse, const void* q, const void* k, const void* v,
              const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch) {
@@ -71,26 +95,20 @@ void forward(void* o, float* lse, const void* q, const void* k, const void* v,
                             .largest = memory.take(kTile)};
   for (int64_t t = q_first; t < q_first + q_count; t += kTile) {
     const int64_t count = smaller(kTile, q_first + q_count - t);
-    const int32_t* const first_keys = problem.first_keys == nullptr ? nullptr : problem.first_keys + t;
     pack_rows(queries, row, static_cast<const T*>(q) + t * q_stride, q_stride, count, width, problem.scale);
-    if (first_keys != nullptr) start_rows(tile, row);
-    for (int64_t s = problem.first_key(t) / kTile * kTile; s < problem.end_key(t + count - 1); s += kTile) {
-      const int64_t keys = smaller(kTile, problem.keys - s);
-      const TileShape shape = {.queries = count,
-                               .keys = keys,
-                               .head_dim = width,
-                               .row = row,
-                               .diagonal = t + 1 + problem.offset - s,
-                               .first_key = s,
-                               .first_keys = first_keys};
+    if (problem.hides()) start_rows(tile, row);
+    for (int64_t block = 0; (block = next_seen_block(problem, t, count, block)) >= 0; ++block) {
+      const int64_t s = block * kTile, keys = smaller(kTile, problem.keys - s);
+      uint64_t seen[kTile];
+      const TileShape shape = shape_of(problem, {t, count, s, keys}, row, seen);
+      if (shape.queries == 0) continue;
       pack_transposed(keys_t, kTile, static_cast<const T*>(k) + s * kv_stride, kv_stride, keys, width);
       pack_rows(values, row, static_cast<const T*>(v) + s * kv_stride, kv_stride, keys, width, 1.f);
-      if (shape.diagonal < keys || first_keys != nullptr) guard(keys_t, values, keys, row, width);
-      attend(tile, shape, s == 0 && first_keys == nullptr);
+      if (shape.rows != nullptr || shape.visible(0) < keys) guard(keys_t, values, keys, row, width);
+      attend(tile, shape, s == 0 && !problem.hides());
     }
-    const TileShape all = {
-        .queries = count, .keys = 0, .head_dim = width, .row = row, .diagonal = 0, .first_keys = first_keys};
-    finish_rows(tile, all, lse + t);
+    const TileShape all = {.queries = count, .keys = 0, .head_dim = width, .row = row, .diagonal = 0};
+    finish_rows(tile, all, problem.hides(), lse + t);
     store_rows(static_cast<T*>(o) + t * q_stride, q_stride, tile.sum, row, count, width, 1.f);
   }
 }
@@ -149,16 +167,11 @@ void backward(const AttentionGradients& g, const AttentionProblem& problem, cons
     const int64_t first_to_see = s - problem.offset;  // causal: blocks and tiles begin at the same positions
     for (int64_t t = first_to_see > first_query ? first_to_see : first_query; t < end_query; t += kTile) {
       const int64_t count = smaller(kTile, end_query - t);
+      uint64_t seen[kTile];
+      const TileShape shape = shape_of(problem, {t, count, s, key_count}, row, seen);
+      if (shape.queries == 0) continue;
       pack_rows(queries, row, static_cast<const T*>(g.q) + t * q_stride, q_stride, count, width, scale);
       pack_rows(d_out, row, static_cast<const T*>(g.d_o) + t * q_stride, q_stride, count, width, 1.f);
-      const TileShape shape = {
-          .queries = count,
-          .keys = key_count,
-          .head_dim = width,
-          .row = row,
-          .diagonal = t + 1 + problem.offset - s,
-          .first_key = s,
-          .first_keys = problem.first_keys == nullptr ? nullptr : problem.first_keys + t};
       attend_backward({.q = queries,
                        .d_out = d_out,
                        .keys_t = keys_t,

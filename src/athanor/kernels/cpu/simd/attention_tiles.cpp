@@ -17,10 +17,23 @@ inline int64_t vectors(int64_t n) {
   return (n + kLanes - 1) / kLanes;
 }
 
+// The keys that any query of a strip sees.
+inline uint64_t keys_of_strip(const TileShape& shape, int64_t first) {
+  uint64_t keys = 0;
+  for (int64_t r = first; r < smaller(first + kStrip, shape.queries); ++r) keys |= shape.rows[r];
+  return keys;
+}
+
 // body(first, count, seen) for strips of queries; `seen` > 0 is the most keys that a query of the strip sees. If all
 // queries see all keys, the whole tile is one strip. So half of a tile on the diagonal is never computed.
 template <typename Body>
 [[gnu::always_inline]] inline void for_strips(const TileShape& shape, Body body) {
+  if (shape.rows != nullptr) {
+    for (int64_t first = 0; first < shape.queries; first += kStrip)
+      if (const uint64_t keys = keys_of_strip(shape, first); keys != 0)
+        body(first, smaller(kStrip, shape.queries - first), int64_t{64 - __builtin_clzll(keys)});
+    return;
+  }
   const int64_t step = shape.visible(0) >= shape.keys ? shape.queries : kStrip;
   for (int64_t first = 0; first < shape.queries; first += step) {
     const int64_t count = smaller(step, shape.queries - first);
@@ -32,6 +45,22 @@ template <typename Body>
 // The same for strips of keys; `query` is the first of the `count` queries that see a key of the strip.
 template <typename Body>
 [[gnu::always_inline]] inline void for_key_strips(const TileShape& shape, Body body) {
+  if (shape.rows != nullptr) {
+    uint64_t keys[kTile / kStrip];
+    int64_t strips = 0;
+    for (int64_t first = 0; first < shape.queries; first += kStrip)
+      keys[strips++] = keys_of_strip(shape, first);
+    for (int64_t first = 0; first < shape.keys; first += kStrip) {
+      const uint64_t strip = uint64_t{0xffff} << first;
+      int64_t begin = 0, end = strips;
+      while (begin < end && (keys[begin] & strip) == 0) ++begin;
+      while (begin < end && (keys[end - 1] & strip) == 0) --end;
+      if (begin < end)
+        body(first, smaller(kStrip, shape.keys - first), begin * kStrip,
+             smaller(end * kStrip, shape.queries) - begin * kStrip);
+    }
+    return;
+  }
   const int64_t step = shape.visible(0) >= shape.keys ? shape.keys : kStrip;
   for (int64_t first = 0; first < shape.keys; first += step) {
     const int64_t first_to_see = first + 1 - shape.diagonal;
@@ -41,19 +70,14 @@ template <typename Body>
   }
 }
 
-inline int clamped(int64_t lanes) {
-  return static_cast<int>(lanes < 0 ? 0 : smaller(lanes, kLanes));
-}
-
 // body(j, part) for the vectors of row r that its strip computed: Full, or Tail if only some lanes are seen.
 template <typename Body>
 [[gnu::always_inline]] inline void for_seen(const TileShape& shape, int64_t r, int64_t computed, Body body) {
-  const int64_t visible = shape.visible(r);
-  if (shape.first_keys != nullptr) {
-    for (int64_t j = 0; j < computed; j += kLanes)
-      body(j, Tail{lanes_between(clamped(shape.hidden(r) - j), clamped(visible - j))});
+  if (shape.rows != nullptr) {
+    for (int64_t j = 0; j < computed; j += kLanes) body(j, Tail{lanes_of_bits(shape.rows[r] >> j)});
     return;
   }
+  const int64_t visible = shape.visible(r);
   for (int64_t j = 0; j < computed; j += kLanes) {
     const int64_t seen = visible - j;
     if (seen >= kLanes)
@@ -113,14 +137,14 @@ void start_rows(const ForwardTile& tile, int64_t row) {
   for (int64_t r = 0; r < kTile; ++r) tile.largest[r] = kLowest;
 }
 
-void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse) {
+void finish_rows(const ForwardTile& tile, const TileShape& shape, bool may_see_none, float* lse) {
   float totals[kTile], inverses[kTile];
   for (int64_t r = 0; r < shape.queries; ++r) totals[r] = sum_lanes(load(tile.totals + r * kLanes));
   for_vectors(
       shape.queries, [&](int64_t r, auto part) __attribute__((always_inline)) {
         const V total = load(totals + r, part);
         V lse_of = load(tile.largest + r, part) + log(total), inverse = set1(1.f) / total;
-        if (shape.first_keys != nullptr) {
+        if (may_see_none) {
           const Mask saw_none = at_least(zero(), total);
           lse_of = select(saw_none, set1(-__builtin_inff()), lse_of);
           inverse = select(saw_none, zero(), inverse);
@@ -137,6 +161,11 @@ void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse) {
 
 void attend_backward(const BackwardTile& tile, const TileShape& shape) {
   const int64_t row = shape.row, width = row / kLanes;
+  if (shape.rows != nullptr)  // what no strip of queries computes, a strip of keys may read
+    for (int64_t i = 0; i < shape.queries * kTile; i += kLanes) {
+      store(tile.scores + i, zero());
+      store(tile.d_scores + i, zero());
+    }
   for_strips(shape, [&](int64_t r, int64_t count, int64_t seen) {
     float* scores = tile.scores + r * kTile;
     float* d_scores = tile.d_scores + r * kTile;

@@ -3,7 +3,7 @@
 //
 // Packed tiles: q is multiplied by the scale; keys_t and values_t are [D, 64]. Rows of [.., D] buffers are `row` floats
 // apart, whole vectors, and padded with zeros. Query r of the tile sees the first visible(r) = min(keys, diagonal + r)
-// keys of the tile (none if that is negative), except keys before first_keys[r] where first_keys is set.
+// keys of the tile (none if that is negative); or, where `rows` is set, key j if bit j of rows[r] is set.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,7 @@ struct TileShape {
   int64_t queries, keys;  // of this tile, up to 64
   int64_t head_dim, row;  // row = head_dim rounded up to whole vectors
   int64_t diagonal;
-  int64_t first_key = 0;                // of this tile, as first_keys counts them
-  const int32_t* first_keys = nullptr;  // of the queries, or null
-  constexpr int64_t hidden(int64_t r) const { return first_keys[r] - first_key; }
+  const uint64_t* rows = nullptr;  // [queries], or null
   constexpr int64_t visible(int64_t r) const { return diagonal + r < keys ? diagonal + r : keys; }
 };
 
@@ -35,8 +33,8 @@ struct ForwardTile {
 void start_rows(const ForwardTile& tile, int64_t row);
 // Online softmax over one more tile of keys; with `first` it starts the sums.
 void attend(const ForwardTile& tile, const TileShape& shape, bool first);
-// sum /= total; lse = largest + log(total). For a query that saw no key: 0 and -infinity.
-void finish_rows(const ForwardTile& tile, const TileShape& shape, float* lse);
+// sum /= total; lse = largest + log(total). For a query that saw no key, where such may be: 0 and -infinity.
+void finish_rows(const ForwardTile& tile, const TileShape& shape, bool may_see_none, float* lse);
 
 struct BackwardTile {
   const float *q, *d_out;                 // [64, D]

@@ -111,9 +111,13 @@ inline Mask first_lanes(int n) {
   return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(count, lane)),
           _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, _mm256_add_epi32(lane, _mm256_set1_epi32(8))))};
 }
-inline Mask lanes_between(int first, int end) {
-  const Mask before = first_lanes(first), all = first_lanes(end);
-  return {_mm256_andnot_ps(before.a, all.a), _mm256_andnot_ps(before.b, all.b)};
+// Lane i: bit i.
+inline Mask lanes_of_bits(uint64_t bits) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128),
+                all = _mm256_set1_epi32(static_cast<int>(bits));
+  const __m256i low = _mm256_and_si256(all, lane), high = _mm256_and_si256(_mm256_srli_epi32(all, 8), lane);
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(low, lane)),
+          _mm256_castsi256_ps(_mm256_cmpeq_epi32(high, lane))};
 }
 
 inline __m256 low_half(V x) {

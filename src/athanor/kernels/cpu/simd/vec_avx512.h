@@ -108,8 +108,9 @@ inline VI select(Mask m, VI yes, VI no) {
 inline Mask first_lanes(int n) {
   return {static_cast<__mmask16>((1u << n) - 1u)};
 }
-inline Mask lanes_between(int first, int end) {
-  return {static_cast<__mmask16>(((1u << end) - 1u) & ~((1u << first) - 1u))};
+// Lane i: bit i.
+inline Mask lanes_of_bits(uint64_t bits) {
+  return {static_cast<__mmask16>(bits)};
 }
 
 inline __m256 low_half(V a) {
