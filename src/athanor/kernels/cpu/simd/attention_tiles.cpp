@@ -17,56 +17,59 @@ inline int64_t vectors(int64_t n) {
   return (n + kLanes - 1) / kLanes;
 }
 
-// The keys that any query of a strip sees.
+// The keys that any query of a strip sees, as bits.
 inline uint64_t keys_of_strip(const TileShape& shape, int64_t first) {
   uint64_t keys = 0;
   for (int64_t r = first; r < smaller(first + kStrip, shape.queries); ++r) keys |= shape.rows[r];
   return keys;
 }
+// Up to the last key that any query of a strip sees: how many; at most 0: it sees none.
+inline int64_t seen_by_strip(const TileShape& shape, int64_t first, int64_t count) {
+  if (shape.rows == nullptr) return shape.visible(first + count - 1);
+  const uint64_t keys = keys_of_strip(shape, first);
+  return keys == 0 ? 0 : 64 - __builtin_clzll(keys);
+}
+// Whether all queries see all keys: then the whole tile is one strip.
+inline bool is_full(const TileShape& shape) {
+  return shape.rows == nullptr && shape.visible(0) >= shape.keys;
+}
 
-// body(first, count, seen) for strips of queries; `seen` > 0 is the most keys that a query of the strip sees. If all
-// queries see all keys, the whole tile is one strip. So half of a tile on the diagonal is never computed.
+// body(first, count, seen) for strips of queries; `seen` > 0 is the most keys that a query of the strip sees. So half of a tile
+// on the diagonal is never computed.
 template <typename Body>
 [[gnu::always_inline]] inline void for_strips(const TileShape& shape, Body body) {
-  if (shape.rows != nullptr) {
-    for (int64_t first = 0; first < shape.queries; first += kStrip)
-      if (const uint64_t keys = keys_of_strip(shape, first); keys != 0)
-        body(first, smaller(kStrip, shape.queries - first), int64_t{64 - __builtin_clzll(keys)});
-    return;
-  }
-  const int64_t step = shape.visible(0) >= shape.keys ? shape.queries : kStrip;
+  const int64_t step = is_full(shape) ? shape.queries : kStrip;
   for (int64_t first = 0; first < shape.queries; first += step) {
     const int64_t count = smaller(step, shape.queries - first);
-    const int64_t seen = shape.visible(first + count - 1);
+    const int64_t seen = seen_by_strip(shape, first, count);
     if (seen > 0) body(first, count, seen);
   }
+}
+
+// Queries [begin, end), whole strips, of which some may see a key of the strip that begins at `first`.
+struct QueryRange {
+  int64_t begin, end;
+};
+inline QueryRange queries_of_strip(const TileShape& shape, int64_t first) {
+  if (shape.rows == nullptr) {
+    const int64_t first_to_see = first + 1 - shape.diagonal;
+    return {first_to_see > 0 ? first_to_see / kStrip * kStrip : 0, shape.queries};
+  }
+  const uint64_t strip = uint64_t{0xffff} << first;
+  int64_t begin = 0, end = (shape.queries + kStrip - 1) / kStrip * kStrip;
+  while (begin < end && (keys_of_strip(shape, begin) & strip) == 0) begin += kStrip;
+  while (begin < end && (keys_of_strip(shape, end - kStrip) & strip) == 0) end -= kStrip;
+  return {begin, smaller(end, shape.queries)};
 }
 
 // The same for strips of keys; `query` is the first of the `count` queries that see a key of the strip.
 template <typename Body>
 [[gnu::always_inline]] inline void for_key_strips(const TileShape& shape, Body body) {
-  if (shape.rows != nullptr) {
-    uint64_t keys[kTile / kStrip];
-    int64_t strips = 0;
-    for (int64_t first = 0; first < shape.queries; first += kStrip)
-      keys[strips++] = keys_of_strip(shape, first);
-    for (int64_t first = 0; first < shape.keys; first += kStrip) {
-      const uint64_t strip = uint64_t{0xffff} << first;
-      int64_t begin = 0, end = strips;
-      while (begin < end && (keys[begin] & strip) == 0) ++begin;
-      while (begin < end && (keys[end - 1] & strip) == 0) --end;
-      if (begin < end)
-        body(first, smaller(kStrip, shape.keys - first), begin * kStrip,
-             smaller(end * kStrip, shape.queries) - begin * kStrip);
-    }
-    return;
-  }
-  const int64_t step = shape.visible(0) >= shape.keys ? shape.keys : kStrip;
+  const int64_t step = is_full(shape) ? shape.keys : kStrip;
   for (int64_t first = 0; first < shape.keys; first += step) {
-    const int64_t first_to_see = first + 1 - shape.diagonal;
-    if (first_to_see >= shape.queries) return;
-    const int64_t query = first_to_see > 0 ? first_to_see / kStrip * kStrip : 0;
-    body(first, smaller(step, shape.keys - first), query, shape.queries - query);
+    const QueryRange queries = queries_of_strip(shape, first);
+    if (queries.begin < queries.end)
+      body(first, smaller(step, shape.keys - first), queries.begin, queries.end - queries.begin);
   }
 }
 
