@@ -229,7 +229,7 @@ std::string attention_line(const Config& config) try {
       const AttentionMask::Figures& figures = mask.figures(mask.rule_of(head));
       pairs += static_cast<double>(figures.pairs);
       blocks += static_cast<double>(figures.full_blocks + figures.partial_blocks);
-      all_blocks += static_cast<double>(mask.query_blocks() * (mask.query_blocks() + 1) / 2);
+      all_blocks += static_cast<double>(mask.query_blocks() * (mask.query_blocks() + 1)) / 2.0;
     }
   }
   const auto heads = static_cast<double>(m.num_hidden_layers * m.num_attention_heads);
