@@ -21,8 +21,8 @@ TEST(Print, ReadsBackToTheSameSettings) {
       "[data]\nchannels = [{name = 'en', path = 'd', valid_path = 'a b'}, {name = 'zh', path = 'z'}]",
       "[optimizer]\nlr = 1e-300\neps = 5e-324\nbetas = [0.1, 0.30000000000000004]",
       "[train]\nseed = 9223372036854775807",
-      "[parallel]\ndp = 7\nstage_layers = [5]\n[model]\nnum_hidden_layers = 5\n[train]\ntrace = true\nname = "
-      "'代码'",
+      "[parallel]\ndp = 7\nstage_layers = [5]\n[model]\nnum_hidden_layers = 5\n[train]\nname = '代码'",
+      "[train]\ntrace = true",
   };
   for (const auto& text : texts) {
     const Config config = parse(text);
