@@ -92,7 +92,7 @@ TEST(Validate, TheModelFitsTogether) {
 
 TEST(Validate, APatternOfAttentionFitsTheModel) {
   const auto with = [](const std::string& pattern, const std::string& more = "") {
-    return "[model]\nattention_pattern = '" + pattern + "'\n" + more + "[data]\nseq_len = 128";
+    return fmt::format("[model]\nattention_pattern = '{}'\n{}[data]\nseq_len = 128", pattern, more);
   };
   const auto refused = [&](const std::string& pattern, const std::vector<std::string>& parts) {
     std::vector<std::string> all = {"first.toml:2: model.attention_pattern: "};
@@ -149,15 +149,19 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
                {"first.toml:2: parameter_server.servers: got 1 with local_sgd.sync_interval = 2, expected"});
   const std::string moe = "\n[model]\nmodel_type='moe'\nnum_experts=4\nrouter_aux_loss_coef=0.0";
   for (const std::string how : {"sync", "bounded", "async"}) {
-    EXPECT_EQ(parse_error("\nparameter_server.servers=3\nparallel.cp=2\nparameter_server.consistency='" +
-                          how + "'" + moe),
-              "");
+    EXPECT_EQ(
+        parse_error(fmt::format(
+            "\nparameter_server.servers=3\nparallel.cp=2\nparameter_server.consistency='{}'{}", how, moe)),
+        "");
     for (const std::string axis : {"tp", "pp", "ep"})
-      expect_error("\nparameter_server.servers=4\nparallel.cp=2\nparallel." + axis +
-                       "=2\nparameter_server.consistency='" + how + "'" + moe,
-                   {"first.toml:2: parameter_server.servers: got 4 with parallel." + axis +
-                        " = 2, expected parallel." + axis + " = 1",
-                    "use parallel.zero_stage = 1"});
+      expect_error(
+          fmt::format("\nparameter_server.servers=4\nparallel.cp=2\nparallel.{}=2\n"
+                      "parameter_server.consistency='{}'{}",
+                      axis, how, moe),
+          {fmt::format("first.toml:2: parameter_server.servers: got 4 with parallel.{} = 2, expected "
+                       "parallel.{} = 1",
+                       axis, axis),
+           "use parallel.zero_stage = 1"});
   }
   EXPECT_EQ(parse_error("\nparameter_server.servers=1" + moe + "\nrouter_bias_update_rate=0.01"), "");
   expect_error("\nparameter_server.servers=1\nparameter_server.consistency='async'" + moe +
@@ -183,8 +187,9 @@ TEST(Validate, ParameterServersGoWithPlainWorkers) {
           "");
   for (const std::string kind : {"topk", "powersgd", "onebit-adam"})
     for (const std::string how : {"sync", "bounded", "async"})
-      expect_error("\nparameter_server.servers=1\ncompression.warmup_steps=9\ncompression.method='" + kind +
-                       "'\nparameter_server.consistency='" + how + "'",
+      expect_error(fmt::format("\nparameter_server.servers=1\ncompression.warmup_steps=9\n"
+                               "compression.method='{}'\nparameter_server.consistency='{}'",
+                               kind, how),
                    {"parameter_server.servers: got 1 with compression.method = \"" + kind +
                         "\", expected none, bf16 or int8",
                     "use compression.method = \"int8\" or \"bf16\""});
@@ -370,7 +375,7 @@ TEST(Validate, SamplesNeedAWholeModel) {
   EXPECT_EQ(refusal(sampled + "[parallel]\nzero_stage = 3\n"), "");
   for (const std::string key :
        {"parallel.tp = 2", "parallel.pp = 2", "parallel.cp = 2", "parameter_server.servers = 1"}) {
-    const std::string message = refusal(key + "\n" + sampled);
+    const std::string message = refusal(fmt::format("{}\n{}", key, sampled));
     EXPECT_NE(message.find("train.sample_every: got 10 with " + key), std::string::npos) << message;
   }
   for (const std::string key : {"sample_prompts = ['a']", "sample_tokens = 9", "sample_temperature = 0"}) {
