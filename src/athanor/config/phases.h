@@ -32,8 +32,8 @@ struct PhaseConfig {
 
 std::vector<PhaseConfig> phases_of(const Config& config);
 
-// The model as a checkpoint of this step has it: a phase may have set its rotations. Before the first step it is that of the
-// first phase.
+// The model as a checkpoint of this step has it: a phase may have set its rotations or its pattern of attention. Before the
+// first step it is that of the first phase.
 ModelConfig model_at(const Config& config, int64_t step);
 
 // Whether a phase may set the key: "data.seq_len" yes, "model.hidden_size" no.

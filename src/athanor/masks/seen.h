@@ -1,4 +1,4 @@
-// How much of a block of (query, key) pairs is seen.
+// How much of a block of (query, key) pairs is seen: a name that kernels can include without the lists. Thread rule: plain data.
 #pragma once
 
 #include <cstdint>

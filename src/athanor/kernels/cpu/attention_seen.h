@@ -1,5 +1,5 @@
 // Which pairs of a tile are seen: the interval of each query (causal, documents, ends) and the mask, put together as bits.
-// Generic code that the kernels of all instruction sets call once per tile.
+// Generic code that the kernels of all instruction sets call once per tile. Thread rule: pure functions.
 #pragma once
 
 #include "athanor/kernels/cpu/attention_rows.h"
