@@ -10,22 +10,33 @@ struct AttentionInputs {
 };
 
 struct AttentionResults {
-  Values o, lse, dq, dk, dv;
+  Values o, lse, dq, dk, dv, d_bias = {}, d_sinks = {};
 };
 
 struct AttentionShape {
   int64_t batch = 1, queries = 0, keys = 0, heads = 1, kv_heads = 1, head_dim = 1;
+  int64_t value_dim = 0;  // 0: head_dim
   Shape q() const { return {batch, queries, heads, head_dim}; }
   Shape k() const { return {batch, keys, kv_heads, head_dim}; }
+  int64_t values() const { return value_dim == 0 ? head_dim : value_dim; }
+  Shape o() const { return {batch, queries, heads, values()}; }
+  Shape v() const { return {batch, keys, kv_heads, values()}; }
   Shape lse() const { return {batch, heads, queries}; }
 };
 AttentionInputs attention_inputs(const AttentionShape& shape, Dtype dtype);
 
 // Whether query t of a head sees key s.
 using SeesPair = std::function<bool(int64_t batch, int64_t head, int64_t t, int64_t s)>;
-// Whole rows of probabilities, in double. A query without keys has o = 0 and lse = -infinity.
+// What changes scores and probabilities; empty: nothing does.
+struct TextbookScores {
+  double softcap = 0;
+  Values bias = {}, sinks = {};  // [H, buckets], [H]
+  std::function<size_t(int64_t head, int64_t t, int64_t s)> bucket = {};  // index into bias
+  std::function<double(int64_t batch, int64_t head, int64_t t, int64_t s)> keep = {};
+};
+// Whole rows of probabilities, in double. A query without keys and sinks has o = 0 and lse = -infinity.
 AttentionResults attention_textbook(const AttentionShape& shape, const AttentionInputs& in, double scale,
-                                    const SeesPair& sees);
+                                    const SeesPair& sees, const TextbookScores& terms = {});
 void expect_lse(Values got, Values expected);
 
 // o is stored in T before backward reads it, so gradients carry its rounding as well as their own; versions

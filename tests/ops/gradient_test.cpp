@@ -91,6 +91,63 @@ TEST_F(GradientTest, AttentionOverSeveralTiles) {
                    {}, [&](Tape&, std::span<const Var> x) { return attention(x[0], x[1], x[2]); });
 }
 
+TEST_F(GradientTest, AttentionWithTermsOfScores) {
+  const auto bias = engine_.param({4, 5}, "bias"), sinks = engine_.param({4}, "sinks");
+  const Tensor buckets = engine_.ids({13}, 5, "buckets");
+  const PassContext context{.seed = 3, .step = 5, .first_sequence = 2, .dropout = true};
+  Weight &table = *bias->uses()[0], &logits = *sinks->uses()[0];
+  AttentionTerms terms{.scale = 0.7f, .softcap = 1.5f};
+  const auto expect = [&](int64_t value_dim, std::vector<Weight*> weights) {
+    expect_gradients(
+        {engine_.random({2, 7, 4, 6}, "q"), engine_.random({2, 7, 2, 6}, "k"),
+         engine_.random({2, 7, 2, value_dim}, "v")},
+        std::move(weights),
+        [&](Tape&, std::span<const Var> x) { return attention(x[0], x[1], x[2], {}, terms); }, context);
+  };
+  expect(6, {});
+  terms.bias = &table;
+  terms.bucket_of = buckets;
+  expect(6, {&table});
+  terms.sinks = &logits;
+  expect(3, {&table, &logits});
+  terms.dropout = 0.3f;
+  terms.dropout_stream = 99;
+  expect(6, {&table, &logits});
+  terms.bias = nullptr;
+  terms.fixed_bias = engine_.random({4, 5}, "fixed");
+  expect(8, {&logits});
+}
+
+// Deferred weights get the gradients of the same pass, and what is made again has the same bits.
+TEST_F(GradientTest, TermsOfScoresWithDeferredWeightsAndRecompute) {
+  const auto bias = engine_.param({2, 13}, "bias"), sinks = engine_.param({2}, "sinks");
+  Weight &table = *bias->uses()[0], &logits = *sinks->uses()[0];
+  const AttentionTerms terms{
+      .softcap = 2, .bias = &table, .sinks = &logits, .dropout = 0.2f, .dropout_stream = 4};
+  const Tensor input = engine_.random({2, 7, 2, 4}, "x"), dy = engine_.random({2, 7, 2, 4}, "dy");
+  const auto run = [&](bool again, bool split) {
+    Tape tape(PassContext{.seed = 1, .step = 2, .first_sequence = 1, .record = true, .dropout = true});
+    table.set_grad(zeros(engine_.arena, {2, 13}, Dtype::f32, Category::gradients));
+    logits.set_grad(zeros(engine_.arena, {2}, Dtype::f32, Category::gradients));
+    const Var x = tape.leaf(input);
+    const auto block = [&](const Var& h) { return attention(h, h, h, {}, terms); };
+    const Var y = again ? recompute(x, block) : block(x);
+    DeferredWeights deferred;
+    tape.backward(y, dy, split ? &deferred : nullptr);
+    if (split) deferred.run(0);
+    auto all = to_floats(tape.grad(x));
+    for (Weight* each : {&table, &logits}) {
+      const auto dw = to_floats(each->grad());
+      all.insert(all.end(), dw.begin(), dw.end());
+    }
+    return all;
+  };
+  const auto plain = run(false, false);
+  EXPECT_EQ(plain, run(true, false));
+  EXPECT_EQ(plain, run(false, true));
+  EXPECT_EQ(plain, run(true, true));
+}
+
 TEST_F(GradientTest, Activations) {
   const Tensor a = engine_.random({3, 37}, "a"), b = engine_.random({3, 37}, "b");
   expect_gradients({a, b}, {}, [](Tape&, std::span<const Var> x) { return swiglu(x[0], x[1]); });

@@ -9,8 +9,12 @@
 //   merge      joins the results for two sets of keys:
 //              o = (e^lse o + e^lse' o') / (e^lse + e^lse'),   lse = log(e^lse + e^lse')
 //
-// q, o, do, dq [B,T,H,D] T;  k, v, dk, dv [B,S,K,D] T with H a multiple of K (query head h uses key/value head
-// h / (H/K));  lse [B,H,T] f32. Causal: query t sees the keys 0 ... t + S - T, with S >= T (the queries are the last T
+//   add_sinks  gives each head a logit s_h without a value (gpt-oss): o = o / (1 + e^(s_h - lse)),
+//              lse = log(e^lse + e^s_h). It follows forward, or the last merge; backward takes its o and lse.
+//   sinks_backward   d_sinks[h] -= sum over queries of e^(s_h - lse) delta
+//
+// q, dq [B,T,H,D] T;  o, do [B,T,H,E] T;  k, dk [B,S,K,D] T;  v, dv [B,S,K,E] T;  E is D in most models. H is a multiple
+// of K (query head h uses key/value head h / (H/K));  lse [B,H,T] f32;  sinks, d_sinks [H] f32. Causal: query t sees the keys 0 ... t + S - T, with S >= T (the queries are the last T
 // of S positions, as with a KV cache). Causal backward needs S == T. A key or value that a query does not see never
 // changes the query's o or lse, even if it is infinite or NaN. Outputs are overwritten. A result depends neither on the
 // number of threads nor on the other sequences of the batch.
@@ -25,6 +29,7 @@
 
 #include <cstdint>
 
+#include "athanor/kernels/attention_scores.h"
 #include "athanor/masks/attention_mask.h"
 #include "athanor/tensor/forward.h"
 
@@ -42,6 +47,8 @@ struct AttentionPart {
   // share keys have one rule. What it costs is the blocks that it lists (masks/attention_mask.h): a block that is not
   // listed is not read, and to skip it gives the bits that looking at it and hiding all of it gives.
   const AttentionMask* mask = nullptr;
+  // Softcap, bias and dropout of probabilities; null: none.
+  const AttentionScores* scores = nullptr;
 };
 
 struct AttentionKernels {
@@ -50,9 +57,14 @@ struct AttentionKernels {
   void (*backward)(Queue&, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
                    const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
                    const AttentionPart& part);
-  // Merges o [B,T,H,D] T and o_lse into sum [B,T,H,D] f32 and lse, for the queries [first, first + count).
+  // Merges o [B,T,H,E] T and o_lse into sum [B,T,H,E] f32 and lse, for the queries [first, first + count).
   void (*merge)(Queue&, Tensor& sum, Tensor& lse, const Tensor& o, const Tensor& o_lse, int64_t first,
                 int64_t count);
+  // A query without keys keeps o = 0; its lse becomes s_h. A sink of -infinity changes nothing.
+  void (*add_sinks)(Queue&, Tensor& o, Tensor& lse, const Tensor& sinks);
+  // Of the o and lse that add_sinks gave. Sums are f64, over sequences and queries in their order.
+  void (*sinks_backward)(Queue&, Tensor& d_sinks, const Tensor& d_o, const Tensor& o, const Tensor& lse,
+                         const Tensor& sinks);
 };
 
 }  // namespace athanor::kernels

@@ -10,20 +10,6 @@ constexpr int64_t kBlocksNearby = 8;
 // backward_by_heads() uses fewer scratch buffers, because each is larger.
 constexpr int64_t kHeadLanes = 16, kFewestHeads = 8;
 
-// delta [B,H,T] = sum over D of d_o * o, of all queries.
-Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o, const AttentionSizes& s) {
-  const auto row_delta =
-      choose(queue, &RowTable::attention, row_type("attention.backward", o), &AttentionRows::delta).delta;
-  Tensor delta = empty(o.arena(), {s.batch, s.heads, s.all_queries}, Dtype::f32, Category::workspace);
-  const int64_t width = s.heads * s.head_dim;
-  for_blocks(queue, s.batch * s.all_queries, rows_per_block(width), [&](int64_t first, int64_t count) {
-    for (int64_t row = first; row < first + count; ++row)
-      row_delta(delta.data<float>() + row / s.all_queries * s.heads * s.all_queries + row % s.all_queries,
-                s.all_queries, at(d_o, row * width), at(o, row * width), s.heads, s.head_dim);
-  });
-  return delta;
-}
-
 // Which blocks of keys the queries of a block see, and by which blocks of queries a block of keys is seen: those of a
 // contiguous run, because both ends of what a query sees rise with the query, that the mask shows.
 class BlockPairs {
@@ -96,6 +82,7 @@ struct BackwardParts {
   const AttentionSizes& sizes;
   int64_t group, query_blocks, key_blocks;  // heads that share keys; blocks of a head
   int64_t block;                            // floats of the sums of a block
+  const BiasSums& bias;
   Tensor &dq, &dk, &dv;
   int64_t heads() const { return sizes.batch * sizes.heads; }
   AttentionProblem problem_of(int64_t head) const {
@@ -113,9 +100,11 @@ void clear_queries(const BackwardParts& parts, const AttentionProblem& problem, 
 void clear_keys(const BackwardParts& parts, const AttentionProblem& problem, int64_t head, int64_t block) {
   const AttentionSizes& s = parts.sizes;
   const int64_t row = block * kAttentionBlock;
-  for (const Tensor* x : {&parts.dk, &parts.dv})
-    clear_rows(*x, s.key_at(head / s.heads, head % s.heads) + row * problem.kv_stride, problem.kv_stride,
-               std::min(kAttentionBlock, s.keys - row), s.head_dim);
+  const int64_t rows = std::min(kAttentionBlock, s.keys - row);
+  clear_rows(parts.dk, s.key_at(head / s.heads, head % s.heads) + row * problem.kv_stride, problem.kv_stride,
+             rows, s.head_dim);
+  clear_rows(parts.dv, s.value_at(head / s.heads, head % s.heads) + row * problem.v_stride, problem.v_stride,
+             rows, s.value_dim);
 }
 
 // By heads: one thread takes all heads that share keys, pair after pair. Packed operands and sums stay in its caches.
@@ -124,7 +113,7 @@ void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, co
                        const GradientsOf& gradients_of) {
   const int64_t group = parts.group, block = parts.block, sums = parts.key_blocks * block;
   const int64_t items = parts.heads() / group;
-  const int64_t own = num_blocks(rows.backward_floats(parts.sizes.head_dim, parts.key_blocks), 16) * 16;
+  const int64_t own = num_blocks(rows.backward_floats(parts.sizes.widest(), parts.key_blocks), 16) * 16;
   AttentionLanes lanes(queue, arena, items, own + block + 2 * group * sums, kHeadLanes);
   lanes.run(items, [&](int64_t item, float* scratch) {
     float *const dq_sums = scratch + own, *const dk_sums = dq_sums + block,
@@ -135,6 +124,7 @@ void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, co
     for (int64_t i = 0; i < group; ++i) {
       g = gradients_of(item * group + i);
       g.dq_sums = dq_sums;
+      const AttentionProblem with_terms = parts.problem_of(item * group + i);
       for (int64_t query = 0; query < parts.query_blocks; ++query) {
         const BlockPairs::Run keys = pairs.keys_of(query);
         if (keys.last < keys.first) clear_queries(parts, problem, item * group + i, query);
@@ -142,12 +132,13 @@ void backward_by_heads(Queue& queue, Arena& arena, const AttentionRows& rows, co
           if (!pairs.has(query, key)) continue;
           g.dk_sums = dk_sums + i * sums + key * block;
           g.dv_sums = dv_sums + i * sums + key * block;
+          g.bias_sums = parts.bias.of(item * group + i, key);
           AttentionPair pair = pairs.pair(query, key, group);
           pair.keeps = true;
           pair.has_query = !pair.starts_dq;
           pair.has_key = !pair.starts_dkv || i > 0;
           pair.key_slot = key;
-          rows.backward(g, problem, pair, scratch);
+          rows.backward(g, with_terms, pair, scratch);
         }
       }
     }
@@ -172,13 +163,14 @@ void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, c
   const int64_t heads = parts.heads(), round_items = group * (blocks + 1) / 2, sums = blocks * parts.block;
   const int64_t wave = std::min(heads, group * num_blocks(kEnoughItems, round_items));
   const Tensor held = empty(arena, {3, wave, sums}, Dtype::f32, Category::workspace);
-  AttentionLanes lanes(queue, arena, wave * blocks, rows.backward_floats(parts.sizes.head_dim, 1));
+  AttentionLanes lanes(queue, arena, wave * blocks, rows.backward_floats(parts.sizes.widest(), 1));
   const auto with_sums = [&](int64_t first, int64_t slot, int64_t query, int64_t key) {
     AttentionGradients g = gradients_of(first + slot);
     float* const dq_sums = held.data<float>() + slot * sums;
     g.dq_sums = dq_sums + query * parts.block;
     g.dk_sums = dq_sums + wave * sums + key * parts.block;
     g.dv_sums = dq_sums + 2 * wave * sums + key * parts.block;
+    g.bias_sums = parts.bias.of(first + slot, key);
     return g;
   };
   for (int64_t first = 0; first < heads; first += wave) {
@@ -211,47 +203,62 @@ void backward_by_rounds(Queue& queue, Arena& arena, const AttentionRows& rows, c
 
 }  // namespace
 
+Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o) {
+  const auto row_delta =
+      choose(queue, &RowTable::attention, row_type("attention.backward", o), &AttentionRows::delta).delta;
+  const int64_t batch = o.dim(0), length = o.dim(1), heads = o.dim(2), width = heads * o.dim(3);
+  Tensor delta = empty(o.arena(), {batch, heads, length}, Dtype::f32, Category::workspace);
+  for_blocks(queue, batch * length, rows_per_block(width), [&](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row)
+      row_delta(delta.data<float>() + row / length * heads * length + row % length, length,
+                at(d_o, row * width), at(o, row * width), heads, o.dim(3));
+  });
+  return delta;
+}
+
 void attention_backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,
                         const Tensor& lse, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
                         const AttentionPart& part) {
   const char* kernel = "attention.backward";
-  const AttentionRows& rows =
-      choose(queue, &RowTable::attention, row_type(kernel, q), &AttentionRows::backward);
   const AttentionSizes s = check_attention(kernel, q, k, v, part);
+  const AttentionRows& rows = attention_rows(queue, row_type(kernel, q), &AttentionRows::backward, s, part);
   check(!part.causal || s.keys == s.queries, "{}: got {} queries and {} keys, expected as many", kernel,
         s.queries, s.keys);
   expect(kernel, "dq", dq, q.shape(), q.dtype());
   expect(kernel, "dk", dk, k.shape(), q.dtype());
-  expect(kernel, "dv", dv, k.shape(), q.dtype());
-  expect(kernel, "d_o", d_o, q.shape(), q.dtype());
-  expect(kernel, "o", o, q.shape(), q.dtype());
+  expect(kernel, "dv", dv, v.shape(), q.dtype());
+  expect(kernel, "o", o, {s.batch, s.all_queries, s.heads, s.value_dim}, q.dtype());
+  expect(kernel, "d_o", d_o, o.shape(), q.dtype());
   expect(kernel, "lse", lse, {s.batch, s.heads, s.all_queries}, Dtype::f32);
   const AttentionProblems problems(kernel, queue, s, part, q, scale);
   const int64_t heads = s.batch * s.heads, group = s.heads / s.kv_heads;
   if (heads * std::max(s.queries, s.keys) == 0) return;
 
   const Meter::Call call =
-      metered(queue, kernel, attention_flops(s, part, 5), bytes_of(dq, dk, dv, d_o, o, q, k, v));
-  const Tensor delta = output_products(queue, d_o, o, s);
+      metered(queue, kernel, attention_flops(s, part, 3, 2), bytes_of(dq, dk, dv, d_o, o, q, k, v));
+  const Tensor delta = output_products(queue, d_o, o);
+  const BiasSums bias(queue, s, part, num_blocks(s.keys, kAttentionBlock), q.arena());
   const BackwardParts parts{.problems = problems,
                             .sizes = s,
                             .group = group,
                             .query_blocks = num_blocks(s.queries, kAttentionBlock),
                             .key_blocks = num_blocks(s.keys, kAttentionBlock),
-                            .block = num_blocks(rows.sum_floats(s.head_dim), 16) * 16,
+                            .block = num_blocks(rows.sum_floats(s.widest()), 16) * 16,
+                            .bias = bias,
                             .dq = dq,
                             .dk = dk,
                             .dv = dv};
   const auto gradients_of = [&](int64_t head) -> AttentionGradients {
     const int64_t batch = head / s.heads, row = s.row_at(batch, head % s.heads);
     const int64_t query = s.query_at(batch, head % s.heads), key = s.key_at(batch, head % s.heads);
+    const int64_t output = s.output_at(batch, head % s.heads), value = s.value_at(batch, head % s.heads);
     return {.dq = at(dq, query),
             .dk = at(dk, key),
-            .dv = at(dv, key),
-            .d_o = at(d_o, query),
+            .dv = at(dv, value),
+            .d_o = at(d_o, output),
             .q = at(q, query),
             .k = at(k, key),
-            .v = at(v, key),
+            .v = at(v, value),
             .lse = lse.data<float>() + row,
             .delta = delta.data<float>() + row,
             .dq_sums = nullptr,
@@ -264,6 +271,7 @@ void attention_backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const 
     backward_by_heads(queue, q.arena(), rows, parts, gradients_of);
   else
     backward_by_rounds(queue, q.arena(), rows, parts, part.causal ? 0 : 1 - parts.key_blocks, gradients_of);
+  bias.add(queue);
 }
 
 }  // namespace athanor::kernels

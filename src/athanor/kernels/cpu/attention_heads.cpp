@@ -32,6 +32,7 @@ AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor
   const AttentionSizes s{.batch = q.dim(0),
                          .heads = q.dim(2),
                          .head_dim = q.dim(3),
+                         .value_dim = v.defined() && v.shape().dims() == 4 ? v.dim(3) : 0,
                          .kv_heads = k.dim(2),
                          .all_queries = q.dim(1),
                          .first_query = part.first_query,
@@ -45,19 +46,21 @@ AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor
         kernel, s.queries, s.keys);
   check(part.causal || s.keys > 0, "{}: got no keys, expected some", kernel);
   expect(kernel, "k", k, {s.batch, s.all_keys, s.kv_heads, s.head_dim}, q.dtype());
-  expect(kernel, "v", v, k.shape(), q.dtype());
+  expect(kernel, "v", v, {s.batch, s.all_keys, s.kv_heads, s.value_dim}, q.dtype());
+  check(s.value_dim > 0, "{}: v is {}, expected [B,S,K,E] with E > 0", kernel, v.shape());
   for (const auto& [name, ends] : {std::pair{"first_keys", part.first_keys}, {"end_keys", part.end_keys}})
     if (ends != nullptr) expect(kernel, name, *ends, {s.batch, s.all_queries}, Dtype::i32);
   if (part.mask != nullptr) check_mask(kernel, *part.mask, s);
   return s;
 }
 
-double attention_flops(const AttentionSizes& s, const AttentionPart& part, double products) {
+double attention_flops(const AttentionSizes& s, const AttentionPart& part, int64_t products,
+                       int64_t value_products) {
   const int64_t twice = part.causal ? 2 * s.keys - s.queries + 1 : 2 * s.keys;
   const double pairs = part.mask != nullptr
                            ? static_cast<double>(part.mask->pairs_of_all_heads())
                            : static_cast<double>(s.heads * s.queries) * (static_cast<double>(twice) / 2);
-  return 2 * products * pairs * static_cast<double>(s.batch * s.head_dim);
+  return 2 * pairs * static_cast<double>(s.batch * (products * s.head_dim + value_products * s.value_dim));
 }
 
 AttentionProblems::AttentionProblems(const char* kernel, const Queue& queue, const AttentionSizes& s,
@@ -69,7 +72,12 @@ AttentionProblems::AttentionProblems(const char* kernel, const Queue& queue, con
            .kv_stride = s.kv_heads * s.head_dim,
            .scale = scale,
            .offset = part.causal ? s.keys - s.queries : s.keys,
-           .mask = part.mask} {
+           .mask = part.mask,
+           .value_dim = s.value_dim,
+           .o_stride = s.heads * s.value_dim,
+           .v_stride = s.kv_heads * s.value_dim},
+      scores_(part.scores) {
+  if (scores_ != nullptr) terms_ = HeadTerms(kernel, queue, s, part, q.arena());
   // As rows of the part's own keys.
   const auto of_part = [&](const char* name, const Tensor* ends) {
     if (ends == nullptr) return Tensor{};

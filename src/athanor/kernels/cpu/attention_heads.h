@@ -10,18 +10,25 @@
 namespace athanor::kernels {
 
 struct AttentionSizes {
-  int64_t batch, heads, head_dim, kv_heads;
+  int64_t batch, heads, head_dim, value_dim, kv_heads;
   int64_t all_queries, first_query, queries;  // rows of q; first row and number of rows of the AttentionPart
   int64_t all_keys, first_key, keys;          // the same of k
 
-  // Index of a head's first element in q, in k, and of its first row in lse.
-  int64_t query_at(int64_t b, int64_t head) const {
-    return ((b * all_queries + first_query) * heads + head) * head_dim;
-  }
-  int64_t key_at(int64_t b, int64_t head) const {
-    return ((b * all_keys + first_key) * kv_heads + head / (heads / kv_heads)) * head_dim;
-  }
+  int64_t widest() const { return std::max(head_dim, value_dim); }
+  // Index of a head's first element in q, in o, in k, in v, and of its first row in lse.
+  int64_t query_at(int64_t b, int64_t head) const { return query_row(b, head) * head_dim; }
+  int64_t output_at(int64_t b, int64_t head) const { return query_row(b, head) * value_dim; }
+  int64_t key_at(int64_t b, int64_t head) const { return key_row(b, head) * head_dim; }
+  int64_t value_at(int64_t b, int64_t head) const { return key_row(b, head) * value_dim; }
   int64_t row_at(int64_t b, int64_t head) const { return (b * heads + head) * all_queries + first_query; }
+
+ private:
+  int64_t query_row(int64_t b, int64_t head) const {
+    return (b * all_queries + first_query) * heads + head;
+  }
+  int64_t key_row(int64_t b, int64_t head) const {
+    return (b * all_keys + first_key) * kv_heads + head / (heads / kv_heads);
+  }
 };
 
 // The number of rows of a range that begins at `first` of `all` rows: `rows`, or all that follow if `rows` is negative.
@@ -32,14 +39,53 @@ int64_t rows_of_part(const char* kernel, const char* name, int64_t first, int64_
 AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor& k, const Tensor& v,
                                const AttentionPart& part);
 
-// FLOPs of `products` matrix products over the (query, key) pairs that the mask shows, or else the causal order. Intervals
-// are not taken into account.
-double attention_flops(const AttentionSizes& s, const AttentionPart& part, double products);
+// FLOPs of matrix products of head_dim and of value_dim over the (query, key) pairs that the mask shows, or else the
+// causal order. Intervals are not taken into account.
+double attention_flops(const AttentionSizes& s, const AttentionPart& part, int64_t products, int64_t value_products);
+
+// The row functions that have `function` and take what the call asks for beside q, k, v and a mask.
+template <typename Function>
+const AttentionRows& attention_rows(const Queue& queue, RowType type, Function AttentionRows::*function,
+                                    const AttentionSizes& s, const AttentionPart& part) {
+  const bool plain = part.scores == nullptr && s.value_dim == s.head_dim;
+  for (const RowTable* table : row_tables(queue.isa()))
+    if (const AttentionRows& rows = table->attention[type];
+        rows.*function != nullptr && (plain || rows.takes_terms))
+      return rows;
+  return ref_rows.attention[type];
+}
+
+// The AttentionTerms of each sequence of the batch and each head, checked (attention_terms.cpp).
+class HeadTerms {
+ public:
+  HeadTerms() = default;
+  HeadTerms(const char* kernel, const Queue& queue, const AttentionSizes& s, const AttentionPart& part,
+            Arena& arena);
+  AttentionTerms of(int64_t batch, int64_t head) const;
+
+ private:
+  AttentionTerms all_;
+  Tensor positions_;  // [queries + keys] i32
+  int64_t buckets_ = 0, pairs_ = 0;
+  AttentionDropout dropout_;
+};
+
+// Sums for d_bias: of each head and block of keys, f64 (attention_terms.cpp).
+class BiasSums {
+ public:
+  BiasSums(const Queue& queue, const AttentionSizes& s, const AttentionPart& part, int64_t key_blocks, Arena& arena);
+  double* of(int64_t head, int64_t key_block) const;  // head: batch * H + head; null: not wanted
+  void add(const Queue& queue) const;                 // to d_bias
+ private:
+  Tensor* d_bias_ = nullptr;
+  Tensor sums_;
+  int64_t batch_ = 0, heads_ = 0, blocks_ = 0, buckets_ = 0;
+};
 
 // The AttentionProblem of each sequence of the batch and each head.
 class AttentionProblems {
  public:
-  // Workspace for the intervals comes from q's arena.
+  // Workspace for the intervals and the positions comes from q's arena.
   AttentionProblems(const char* kernel, const Queue& queue, const AttentionSizes& s,
                     const AttentionPart& part, const Tensor& q, float scale);
   AttentionProblem of(int64_t batch, int64_t head) const {
@@ -47,12 +93,15 @@ class AttentionProblems {
     if (first_keys_.defined()) problem.first_keys = first_keys_.data<int32_t>() + batch * all_.queries;
     if (end_keys_.defined()) problem.end_keys = end_keys_.data<int32_t>() + batch * all_.queries;
     if (all_.mask != nullptr) problem.mask_rule = all_.mask->rule_of(head);
+    if (scores_ != nullptr) problem.terms = terms_.of(batch, head);
     return problem;
   }
 
  private:
   AttentionProblem all_;
   Tensor first_keys_, end_keys_;
+  const AttentionScores* scores_;
+  HeadTerms terms_;
 };
 
 // Number of scratch buffers (lanes). A constant, so that the memory plan does not depend on the number of threads.
@@ -92,6 +141,9 @@ class AttentionLanes {
   int64_t lanes_, floats_;
   Tensor scratch_;
 };
+
+// delta [B,H,T] = sum over E of d_o * o, of all queries.
+Tensor output_products(Queue& queue, const Tensor& d_o, const Tensor& o);
 
 // AttentionKernels::backward (attention_backward.cpp).
 void attention_backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_o, const Tensor& o,

@@ -15,7 +15,22 @@ class AttentionMask;
 }
 namespace athanor::kernels {
 
-// One (batch, head). Rows of q and o are q_stride elements apart, rows of k and v kv_stride.
+// What changes the scores of one (batch, head): kernels/attention_scores.h. Functions: attention_terms.h.
+struct AttentionTerms {
+  float softcap = 0;                   // 0: none
+  const float* bias = nullptr;         // [buckets]; null: none
+  const int32_t* bucket_of = nullptr;  // [2 reach + 1], of distance d at d + reach; null: bucket d + reach
+  int64_t reach = 0;
+  const int32_t *query_positions = nullptr, *key_positions = nullptr;  // [queries], [keys]
+  float drop_rate = 0;                                                 // 0: none
+  uint64_t drop_key = 0, drop_step = 0, drop_first = 0;                // element of the pair of positions (0, 0)
+  int64_t drop_row = 0;                                                // elements of a query
+
+  bool any() const { return softcap > 0 || bias != nullptr || drop_rate > 0; }
+};
+
+// One (batch, head). q and k have head_dim elements a row, o and v value_dim. Rows of q are q_stride elements apart, of k
+// kv_stride; those of o and v, where their width is another, o_stride and v_stride.
 // Query t sees those keys of first_key(t) ... end_key(t) - 1 that the mask shows it.
 struct AttentionProblem {
   int64_t queries, keys, head_dim, q_stride, kv_stride;
@@ -25,6 +40,8 @@ struct AttentionProblem {
   const int32_t* end_keys = nullptr;    // the same; null: all `keys`
   const AttentionMask* mask = nullptr;  // of these queries and keys; null: shows all
   int64_t mask_rule = 0;                // of this head
+  int64_t value_dim = head_dim, o_stride = q_stride, v_stride = kv_stride;
+  AttentionTerms terms = {};
 
   int64_t first_key(int64_t t) const { return first_keys == nullptr ? 0 : first_keys[t]; }
   int64_t end_key(int64_t t) const {
@@ -44,6 +61,7 @@ struct AttentionGradients {
   const void *d_o, *q, *k, *v;
   const float *lse, *delta;
   float *dq_sums, *dk_sums, *dv_sums;
+  double* bias_sums = nullptr;  // [buckets], added to: of this head and block of keys; null: not wanted
 };
 
 // A pair of a block of queries and a block of keys, by index. The first pair of a block clears the block's sums
@@ -63,7 +81,8 @@ struct AttentionRows {
   // Queries [q_first, q_first + q_count).
   void (*forward)(void* o, float* lse, const void* q, const void* k, const void* v,
                   const AttentionProblem& problem, int64_t q_first, int64_t q_count, float* scratch);
-  int64_t (*forward_floats)(int64_t head_dim, int64_t q_count);  // of scratch
+  // Floats of scratch and of sums; head_dim is the larger one of the two widths.
+  int64_t (*forward_floats)(int64_t head_dim, int64_t q_count);
   // For one position: delta[h * stride] = sum over D of d_o * o.
   void (*delta)(float* delta, int64_t stride, const void* d_o, const void* o, int64_t heads,
                 int64_t head_dim);
@@ -73,8 +92,9 @@ struct AttentionRows {
   // in order.
   void (*combine)(const AttentionGradients& gradients, const AttentionProblem& problem, int64_t key,
                   int64_t group, int64_t stride);
-  int64_t (*backward_floats)(int64_t head_dim, int64_t key_slots);  // of scratch
+  int64_t (*backward_floats)(int64_t head_dim, int64_t key_slots);
   int64_t (*sum_floats)(int64_t head_dim);
+  bool takes_terms = false;  // AttentionTerms, and a value_dim that is not head_dim
 };
 
 }  // namespace athanor::kernels

@@ -8,7 +8,14 @@
 namespace athanor::kernels {
 namespace {
 
-CudaAttention problem_of(const Tensor& q, const Tensor& k, float scale, const AttentionPart& part) {
+CudaAttention problem_of(const Tensor& q, const Tensor& k, const Tensor& v, float scale,
+                         const AttentionPart& part) {
+  check(part.scores == nullptr,
+        "cuda: attention: got terms of scores, expected none: only the CPU's kernels have them");
+  check(v.dim(3) == q.dim(3),
+        "cuda: attention: got values of {} elements and queries of {}, expected one width: only the CPU's kernels "
+        "have two",
+        v.dim(3), q.dim(3));
   check(part.mask == nullptr && part.end_keys == nullptr,
         "cuda: attention: got a mask or ends of keys, expected neither: only the CPU's kernels have them");
   return {.batch = q.dim(0),
@@ -54,7 +61,7 @@ void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor
              float scale, const AttentionPart& part) {
   cpu_attention.forward(queue, o, lse, q, k, v, scale, part);
   CudaQueue& device = cuda(queue);
-  const CudaAttention problem = problem_of(q, k, scale, part);
+  const CudaAttention problem = problem_of(q, k, v, scale, part);
   Fused fused(device, q, problem, /*backward=*/false, {o.raw(), q.raw(), k.raw(), v.raw()});
   device.submitted("attention.forward", q,
                    fused.can() ? fused->forward(device.stream(), q.dtype(), o.raw(), lse.data<float>(),
@@ -70,7 +77,7 @@ void backward(Queue& queue, Tensor& dq, Tensor& dk, Tensor& dv, const Tensor& d_
   cpu_attention.backward(queue, dq, dk, dv, d_o, o, lse, q, k, v, scale, part);
   CudaQueue& device = cuda(queue);
   const Tensor delta = empty(q.arena(), lse.shape(), Dtype::f32, Category::workspace);
-  const CudaAttention problem = problem_of(q, k, scale, part);
+  const CudaAttention problem = problem_of(q, k, v, scale, part);
   Fused fused(device, q, problem, /*backward=*/true,
               {dq.raw(), dk.raw(), dv.raw(), d_o.raw(), o.raw(), q.raw(), k.raw(), v.raw()});
   device.submitted("attention.backward", q,
@@ -94,8 +101,18 @@ void merge(Queue& queue, Tensor& sum, Tensor& lse, const Tensor& o, const Tensor
                                          first, count < 0 ? o.dim(1) - first : count));
 }
 
+[[noreturn]] void refuse_sinks() {
+  fail("cuda: attention: got sinks, expected none: only the CPU's kernels have them");
+}
+void add_sinks(Queue&, Tensor&, Tensor&, const Tensor&) {
+  refuse_sinks();
+}
+void sinks_backward(Queue&, Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
+  refuse_sinks();
+}
+
 }  // namespace
 
-const AttentionKernels cuda_attention{forward, backward, merge};
+const AttentionKernels cuda_attention{forward, backward, merge, add_sinks, sinks_backward};
 
 }  // namespace athanor::kernels

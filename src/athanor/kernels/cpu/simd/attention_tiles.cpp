@@ -1,5 +1,6 @@
 #include "athanor/kernels/cpu/simd/attention_tiles.h"
 
+#include "athanor/kernels/cpu/attention_terms.h"
 #include "athanor/kernels/cpu/simd/product.h"
 #include "athanor/kernels/cpu/simd/vec_loops.h"
 #include "athanor/kernels/cpu/simd/vec_math.h"
@@ -95,7 +96,7 @@ inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t 
                        bool first) {
   float* scores = tile.scores + r * kTile;
   float* totals = tile.totals + r * kLanes;
-  float* sum = tile.sum + r * shape.row;
+  float* sum = tile.sum + r * shape.value_row;
   V top = set1(kLowest);
   for_seen(
       shape, r, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
@@ -108,7 +109,7 @@ inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t 
   if (largest > before && !first) {
     const V shrink = exp(set1(before - largest));
     total = total * shrink;
-    for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * shrink);
+    for (int64_t i = 0; i < shape.value_row; i += kLanes) store(sum + i, load(sum + i) * shrink);
   }
   for_seen(
       shape, r, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
@@ -120,6 +121,88 @@ inline void soften_row(const ForwardTile& tile, const TileShape& shape, int64_t 
   tile.largest[r] = largest;
 }
 
+// Within 4 units in the last place: a series near 0, where 1 - e^-2|x| cancels.
+[[gnu::always_inline]] inline V tanh(V x) {
+  const V t = x * x;
+  V q = set1(-1382.f / 155925);
+  q = fma(q, t, set1(62.f / 2835));
+  q = fma(q, t, set1(-17.f / 315));
+  q = fma(q, t, set1(2.f / 15));
+  q = fma(q, t, set1(-1.f / 3));
+  const V near = fma(q * t, x, x), decay = exp(minus_abs(x + x));
+  const V far = (set1(1.f) - decay) / (set1(1.f) + decay);
+  const V whole = select(less(x, zero()), zero() - far, far);
+  return select(less(t, set1(0.09f)), near, whole);
+}
+
+// Rows of terms of one query, and what they make of x = scale * q.k.
+struct TermRows {
+  alignas(64) float bias[kTile] = {}, factors[kTile] = {}, slopes[kTile];
+  bool has_cap, has_bias;
+  float softcap;
+
+  TermRows(const TileShape& shape, int64_t r)
+      : has_cap(shape.terms->softcap > 0),
+        has_bias(shape.terms->bias != nullptr),
+        softcap(shape.terms->softcap) {
+    if (has_bias) bias_row(*shape.terms, of(shape, r), bias);
+  }
+  static AttentionRow of(const TileShape& shape, int64_t r) {
+    return {shape.query + r, shape.key, shape.keys};
+  }
+  V score(V x, int64_t j) {
+    if (has_cap) {
+      const V capped = tanh(x / set1(softcap));
+      store(slopes + j, set1(1.f) - capped * capped);
+      x = set1(softcap) * capped;
+    }
+    return has_bias ? x + load(bias + j) : x;
+  }
+};
+
+[[gnu::noinline]] void change_scores(float* scores, const TileShape& shape, int64_t r, int64_t count,
+                                     int64_t computed) {
+  for (int64_t i = 0; i < count; ++i) {
+    TermRows terms(shape, r + i);
+    float* row = scores + i * kTile;
+    for (int64_t j = 0; j < computed; j += kLanes) store(row + j, terms.score(load(row + j), j));
+  }
+}
+
+[[gnu::noinline]] void drop(float* weights, const TileShape& shape, int64_t r, int64_t count,
+                            int64_t computed) {
+  alignas(64) float factors[kTile] = {};
+  for (int64_t i = 0; shape.terms->drop_rate > 0 && i < count; ++i) {
+    keep_row(*shape.terms, TermRows::of(shape, r + i), factors);
+    float* row = weights + i * kTile;
+    for (int64_t j = 0; j < computed; j += kLanes) store(row + j, load(row + j) * load(factors + j));
+  }
+}
+
+// Scores and products with values become the weights of dv and ds.
+[[gnu::noinline]] void soften_backward(const BackwardTile& tile, const TileShape& shape, int64_t r,
+                                       int64_t count, int64_t computed) {
+  for (int64_t i = r; i < r + count; ++i) {
+    TermRows terms(shape, i);
+    keep_row(*shape.terms, TermRows::of(shape, i), terms.factors);
+    const V lse = set1(tile.lse[i]), delta = set1(tile.delta[i]);
+    float *p_row = tile.scores + i * kTile, *ds_row = tile.d_scores + i * kTile;
+    for_seen(
+        shape, i, computed, [&](int64_t j, auto part) __attribute__((always_inline)) {
+          const V p = keep(exp(terms.score(load(p_row + j), j) - lse), part, zero());
+          const V factor = load(terms.factors + j);
+          store(p_row + j, p * factor);
+          store(ds_row + j, keep(p * (load(ds_row + j) * factor - delta), part, zero()));
+        });
+    if (tile.bias_sums != nullptr) {
+      const int64_t keys = smaller(computed, shape.keys);
+      add_bias_row(*shape.terms, {shape.query + i, shape.key, keys}, ds_row, tile.bias_sums);
+    }
+    for (int64_t j = 0; terms.has_cap && j < computed; j += kLanes)
+      store(ds_row + j, load(ds_row + j) * load(terms.slopes + j));
+  }
+}
+
 }  // namespace
 
 void attend(const ForwardTile& tile, const TileShape& shape, bool first) {
@@ -128,9 +211,11 @@ void attend(const ForwardTile& tile, const TileShape& shape, bool first) {
     const int64_t computed = vectors(seen) * kLanes;
     multiply(scores, kTile, tile.q + r * shape.row, shape.row, 1, tile.keys_t, kTile, count, vectors(seen),
              shape.head_dim, false);
+    if (shape.terms != nullptr) change_scores(scores, shape, r, count, computed);
     for (int64_t i = r; i < r + count; ++i) soften_row(tile, shape, i, computed, first);
-    multiply(tile.sum + r * shape.row, shape.row, scores, kTile, 1, tile.values, shape.row, count,
-             shape.row / kLanes, seen, !first);
+    if (shape.terms != nullptr) drop(scores, shape, r, count, computed);
+    multiply(tile.sum + r * shape.value_row, shape.value_row, scores, kTile, 1, tile.values, shape.value_row,
+             count, shape.value_row / kLanes, seen, !first);
   });
 }
 
@@ -156,14 +241,15 @@ void finish_rows(const ForwardTile& tile, const TileShape& shape, bool may_see_n
         store(inverses + r, inverse, part);
       });
   for (int64_t r = 0; r < shape.queries; ++r) {
-    float* sum = tile.sum + r * shape.row;
+    float* sum = tile.sum + r * shape.value_row;
     const V inverse = set1(inverses[r]);
-    for (int64_t i = 0; i < shape.row; i += kLanes) store(sum + i, load(sum + i) * inverse);
+    for (int64_t i = 0; i < shape.value_row; i += kLanes) store(sum + i, load(sum + i) * inverse);
   }
 }
 
 void attend_backward(const BackwardTile& tile, const TileShape& shape) {
   const int64_t row = shape.row, width = row / kLanes;
+  const int64_t value_row = shape.value_row, value_width = value_row / kLanes;
   if (shape.rows != nullptr)  // what no strip of queries computes, a strip of keys may read
     for (int64_t i = 0; i < shape.queries * kTile; i += kLanes) {
       store(tile.scores + i, zero());
@@ -174,9 +260,10 @@ void attend_backward(const BackwardTile& tile, const TileShape& shape) {
     float* d_scores = tile.d_scores + r * kTile;
     multiply(scores, kTile, tile.q + r * row, row, 1, tile.keys_t, kTile, count, vectors(seen),
              shape.head_dim, false);
-    multiply(d_scores, kTile, tile.d_out + r * row, row, 1, tile.values_t, kTile, count, vectors(seen),
-             shape.head_dim, false);
-    for (int64_t i = 0; i < count; ++i) {
+    multiply(d_scores, kTile, tile.d_out + r * value_row, value_row, 1, tile.values_t, kTile, count,
+             vectors(seen), shape.value_dim, false);
+    if (shape.terms != nullptr) soften_backward(tile, shape, r, count, vectors(seen) * kLanes);
+    for (int64_t i = 0; shape.terms == nullptr && i < count; ++i) {
       const V lse = set1(tile.lse[r + i]), delta = set1(tile.delta[r + i]);
       float* p_row = scores + i * kTile;
       float* ds_row = d_scores + i * kTile;
@@ -191,8 +278,8 @@ void attend_backward(const BackwardTile& tile, const TileShape& shape) {
   });
   for_key_strips(shape, [&](int64_t first, int64_t count, int64_t query, int64_t queries) {
     const int64_t corner = query * kTile + first;
-    multiply(tile.dv + first * row, row, tile.scores + corner, 1, kTile, tile.d_out + query * row, row, count,
-             width, queries, true);
+    multiply(tile.dv + first * value_row, value_row, tile.scores + corner, 1, kTile,
+             tile.d_out + query * value_row, value_row, count, value_width, queries, true);
     multiply(tile.dk + first * row, row, tile.d_scores + corner, 1, kTile, tile.q + query * row, row, count,
              width, queries, true);
   });

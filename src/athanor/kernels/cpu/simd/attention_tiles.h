@@ -2,13 +2,13 @@
 // tiles and goes over them.
 //
 // Packed tiles: q is multiplied by the scale; keys_t and values_t are [D, 64]. Rows of [.., D] buffers are `row` floats
-// apart, whole vectors, and padded with zeros. Query r of the tile sees the first visible(r) = min(keys, diagonal + r)
+// apart, whole vectors, and padded with zeros; those of values, d_out, sum and dv are `value_row` floats apart. Query r of the tile sees the first visible(r) = min(keys, diagonal + r)
 // keys of the tile (none if that is negative); or, where `rows` is set, key j if bit j of rows[r] is set.
 #pragma once
 
 #include <cstdint>
 
-#include "athanor/base/namespaces.h"
+#include "athanor/kernels/cpu/attention_rows.h"
 
 namespace athanor::kernels::ATHANOR_ISA {
 
@@ -16,9 +16,13 @@ inline constexpr int64_t kTile = 64;
 
 struct TileShape {
   int64_t queries, keys;  // of this tile, up to 64
-  int64_t head_dim, row;  // row = head_dim rounded up to whole vectors
+  int64_t head_dim, value_dim;
+  int64_t row;  // head_dim rounded up to whole vectors
   int64_t diagonal;
-  const uint64_t* rows = nullptr;  // [queries], or null
+  int64_t value_row;
+  const uint64_t* rows = nullptr;         // [queries], or null
+  const AttentionTerms* terms = nullptr;  // of the scores; null: none
+  int64_t query = 0, key = 0;             // of the head: the first of the tile
   constexpr int64_t visible(int64_t r) const { return diagonal + r < keys ? diagonal + r : keys; }
 };
 
@@ -42,6 +46,7 @@ struct BackwardTile {
   const float *lse, *delta;               // [64]
   float *scores, *d_scores;               // [64, 64]
   float *dq, *dk, *dv;                    // [64, D], added to; dq is not yet multiplied by the scale
+  double* bias_sums;                      // AttentionGradients
 };
 void attend_backward(const BackwardTile& tile, const TileShape& shape);
 
