@@ -73,7 +73,9 @@ struct Problem {
         const AttentionDropout& d = dropout;
         const int64_t head = (d.first_sequence + b) * d.heads + d.first_head + h;
         const int64_t element = (head * d.whole_queries + query_at(t)) * d.whole_keys + key_at(s);
-        return RandomStream(d.key).uniform(static_cast<uint64_t>(element), d.step) >= d.rate ? 1 / (1 - double{d.rate}) : 0;
+        return RandomStream(d.key).uniform(static_cast<uint64_t>(element), d.step) >= d.rate
+                   ? 1 / (1 - double{d.rate})
+                   : 0;
       };
     return terms;
   }
@@ -130,8 +132,8 @@ Values minus_one(Values x) {
 }
 
 void expect_textbook(Isa isa, const Problem& p, Dtype dtype) {
-  SCOPED_TRACE(fmt::format("{} T {} S {} H {} K {} D {} E {}{}", name_of(dtype), p.shape.queries, p.shape.keys,
-                           p.shape.heads, p.shape.kv_heads, p.shape.head_dim, p.shape.values(),
+  SCOPED_TRACE(fmt::format("{} T {} S {} H {} K {} D {} E {}{}", name_of(dtype), p.shape.queries,
+                           p.shape.keys, p.shape.heads, p.shape.kv_heads, p.shape.head_dim, p.shape.values(),
                            p.causal ? ", causal" : ""));
   const AttentionInputs in = attention_inputs(p.shape, dtype);
   const auto got = run(isa, [&](Bench& bench) { return attend(bench, p, in, dtype); });
@@ -300,7 +302,8 @@ TEST_P(AttentionScoresTest, KeysInPieces) {
   const auto pieces = run(GetParam(), [&](Bench& bench) -> std::vector<Tensor> {
     const Tensor q = bench.input(in.q, s.q(), Dtype::f32), k = bench.input(in.k, s.k(), Dtype::f32);
     const Tensor v = bench.input(in.v, s.v(), Dtype::f32);
-    const Tensor bias = bench.input(p.bias, {4, 259}, Dtype::f32), sinks = bench.input(p.sinks, Shape{4}, Dtype::f32);
+    const Tensor bias = bench.input(p.bias, {4, 259}, Dtype::f32),
+                 sinks = bench.input(p.sinks, Shape{4}, Dtype::f32);
     Tensor sum = bench.output(s.o(), Dtype::f32), lse = bench.output(s.lse(), Dtype::f32);
     for (const auto& [first, count] : {std::pair<int64_t, int64_t>{0, 70}, {70, 60}}) {
       const AttentionScores scores{.softcap = 3,
@@ -334,8 +337,9 @@ TEST(AttentionScores, WrongTermsAreRefused) {
   p.bias = Values(2 * 14, 0);
   EXPECT_EQ(error(p), "attention.forward: got a bias of 14 distances, expected 2n - 1");
   p.bias = Values(2 * 13, 0);
-  EXPECT_EQ(error(p), "attention.forward: got positions 0 to 7 of queries and 0 to 7 of keys, expected distances "
-                      "below 7, which the bias has");
+  EXPECT_EQ(error(p),
+            "attention.forward: got positions 0 to 7 of queries and 0 to 7 of keys, expected distances "
+            "below 7, which the bias has");
   p.bucket_of = std::vector<int32_t>(15, 13);
   EXPECT_EQ(error(p), "attention.forward: bucket_of[0] is 13, expected one of 13 buckets");
   p = plain;
@@ -345,8 +349,9 @@ TEST(AttentionScores, WrongTermsAreRefused) {
   EXPECT_EQ(error(p),
             "attention.forward: got dropout for heads 1 to 3 of 2, expected them within the layer's heads");
   p.dropout = {.rate = 0.5f, .heads = 2, .whole_queries = 8, .whole_keys = 7};
-  EXPECT_EQ(error(p), "attention.forward: got positions to 7 of queries and 7 of keys, expected them within "
-                      "dropout's 8 and 7");
+  EXPECT_EQ(error(p),
+            "attention.forward: got positions to 7 of queries and 7 of keys, expected them within "
+            "dropout's 8 and 7");
   p = plain;
   p.positions.queries = {{0, 7}};
   p.bias = Values(2 * 15, 0);

@@ -12,9 +12,9 @@ AttentionInputs attention_inputs(const AttentionShape& s, Dtype dtype) {
 
 AttentionResults attention_textbook(const AttentionShape& p, const AttentionInputs& in, double scale,
                                     const SeesPair& sees, const TextbookScores& terms) {
-  AttentionResults r{Values(in.d_o.size()), Values(static_cast<size_t>(p.lse().numel()), -HUGE_VAL),
-                     Values(in.q.size()),   Values(in.k.size()),
-                     Values(in.v.size()),   Values(terms.bias.size()),
+  AttentionResults r{Values(in.d_o.size()),     Values(static_cast<size_t>(p.lse().numel()), -HUGE_VAL),
+                     Values(in.q.size()),       Values(in.k.size()),
+                     Values(in.v.size()),       Values(terms.bias.size()),
                      Values(terms.sinks.size())};
   const auto width = static_cast<size_t>(p.head_dim), value_dim = static_cast<size_t>(p.values());
   for (int64_t b = 0; b < p.batch; ++b)
@@ -59,7 +59,8 @@ AttentionResults attention_textbook(const AttentionShape& p, const AttentionInpu
         }
         if (!terms.sinks.empty()) r.d_sinks[static_cast<size_t>(h)] -= std::exp(sink - lse) * delta;
         for (const Key& key : keys) {
-          const double d_score = key.weight * (key.keep * key.product - delta), ds = scale * d_score * key.slope;
+          const double d_score = key.weight * (key.keep * key.product - delta),
+                       ds = scale * d_score * key.slope;
           if (!terms.bias.empty()) r.d_bias[key.bucket] += d_score;
           for (size_t d = 0; d < value_dim; ++d) {
             r.o[out + d] += key.weight * key.keep * in.v[key.value + d];

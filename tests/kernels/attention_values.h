@@ -30,7 +30,7 @@ using SeesPair = std::function<bool(int64_t batch, int64_t head, int64_t t, int6
 // What changes scores and probabilities; empty: nothing does.
 struct TextbookScores {
   double softcap = 0;
-  Values bias = {}, sinks = {};  // [H, buckets], [H]
+  Values bias = {}, sinks = {};                                           // [H, buckets], [H]
   std::function<size_t(int64_t head, int64_t t, int64_t s)> bucket = {};  // index into bias
   std::function<double(int64_t batch, int64_t head, int64_t t, int64_t s)> keep = {};
 };

@@ -33,8 +33,8 @@ namespace athanor::kernels {
 struct AttentionDropout {
   float rate = 0;  // of probabilities; 0: none
   uint64_t key = 0, step = 0;
-  int64_t first_sequence = 0;                // of the batch, in the step's global batch
-  int64_t first_head = 0, heads = 0;         // of q's heads, and all heads of the layer
+  int64_t first_sequence = 0;                 // of the batch, in the step's global batch
+  int64_t first_head = 0, heads = 0;          // of q's heads, and all heads of the layer
   int64_t whole_queries = 0, whole_keys = 0;  // positions of a whole sequence
 };
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "athanor/autograd/apply.h"
 #include "athanor/autograd/sequence_part.h"
@@ -19,9 +20,13 @@ Tensor in_f32(const Weight& weight) {
 
 // o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward pass)
 // q [B,S,H,D], o [B,S,H,E];  k [B,S',K,D], v [B,S',K,E];  lse [B,H,S] f32;  document_starts [B,S] i32, if the pass has them
-// A bias is computed with q, k and v: its gradient is kept from backward_input to backward_weight.
+// The gradient of a bias comes with those of q, k and v: whichever part of the backward pass is first computes all and
+// keeps the other part's.
 struct Attention {
   static constexpr bool kCheapToRecompute = true;
+  struct Gradients {
+    Tensor dq, dk, dv, d_bias;
+  };
   struct Saved {
     Tensor q, k, v, o, lse, document_starts;
     float scale;
@@ -29,7 +34,7 @@ struct Attention {
     AttentionTerms terms;
     kernels::AttentionDropout dropout;
     MaskPositions positions;
-    std::shared_ptr<Tensor> d_bias;
+    std::shared_ptr<Gradients> kept;
     AttentionPart part(const kernels::AttentionScores* scores) const {
       return {.first_keys = document_starts.defined() ? &document_starts : nullptr,
               .mask = mask.get(),
@@ -50,14 +55,15 @@ struct Attention {
   };
 
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& q, const Tensor& k,
-                        const Tensor& v, const HeadMasks& masks, const AttentionTerms& terms, Weight*, Weight*) {
+                        const Tensor& v, const HeadMasks& masks, const AttentionTerms& terms, Weight*,
+                        Weight*) {
     check(!context.document_starts.defined() || q.dim(1) == k.dim(1),
           "attention: got {} queries and {} keys, expected equally many with a document mask", q.dim(1),
           k.dim(1));
     check(terms.bias == nullptr || !terms.fixed_bias.defined(),
           "attention: got a learned bias and a fixed one, expected one of them");
-    const auto scale = terms.scale != 0 ? terms.scale
-                                        : static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
+    const auto scale =
+        terms.scale != 0 ? terms.scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
     Tensor o = empty(q.arena(), {q.dim(0), q.dim(1), q.dim(2), v.dim(-1)}, q.dtype(), Category::activations);
     Tensor lse = empty(q.arena(), {q.dim(0), q.dim(2), q.dim(1)}, Dtype::f32, Category::activations);
     const int64_t queries = q.dim(1), keys = k.dim(1);  // the queries are the last positions
@@ -74,7 +80,7 @@ struct Attention {
              .terms = terms,
              .dropout = {},
              .positions = {},
-             .d_bias = std::make_shared<Tensor>()};
+             .kept = std::make_shared<Gradients>()};
     if (terms.dropout != 0 && context.dropout)
       saved.dropout = {.rate = terms.dropout,
                        .key = terms.dropout_stream,
@@ -92,22 +98,30 @@ struct Attention {
     return o;
   }
   static std::array<Tensor, 3> backward_input(const Saved& saved, const Tensor& dy) {
-    Tensor dq = empty_like(saved.q), dk = empty_like(saved.k), dv = empty_like(saved.v), bias;
+    Gradients all = std::exchange(*saved.kept, {});
+    if (!all.dq.defined()) all = gradients(saved, dy);
+    saved.kept->d_bias = all.d_bias;
+    return {all.dq, all.dk, all.dv};
+  }
+  static Gradients gradients(const Saved& saved, const Tensor& dy) {
+    Gradients all{empty_like(saved.q), empty_like(saved.k), empty_like(saved.v), {}};
+    Tensor bias;
     kernels::AttentionScores scores = saved.scores(bias);
     if (saved.terms.bias != nullptr) {
-      *saved.d_bias = zeros(dy.arena(), bias.shape(), Dtype::f32, Category::workspace);
-      scores.d_bias = saved.d_bias.get();
+      all.d_bias = zeros(dy.arena(), bias.shape(), Dtype::f32, Category::workspace);
+      scores.d_bias = &all.d_bias;
     }
     const AttentionPart part = saved.part(saved.has_scores() ? &scores : nullptr);
-    kernels_of(dy).attention.backward(dy.queue(), dq, dk, dv, dy, saved.o, saved.lse, saved.q, saved.k,
-                                      saved.v, saved.scale, part);
-    return {dq, dk, dv};
+    kernels_of(dy).attention.backward(dy.queue(), all.dq, all.dk, all.dv, dy, saved.o, saved.lse, saved.q,
+                                      saved.k, saved.v, saved.scale, part);
+    return all;
   }
   static void backward_weight(const Saved& saved, const Tensor& dy) {
     const AttentionTerms& terms = saved.terms;
     if (terms.bias != nullptr) {
-      kernels_of(dy).elementwise.accumulate(dy.queue(), terms.bias->grad(), *saved.d_bias);
-      *saved.d_bias = {};
+      if (!saved.kept->d_bias.defined()) *saved.kept = gradients(saved, dy);
+      const Tensor d_bias = std::exchange(saved.kept->d_bias, {});
+      kernels_of(dy).elementwise.accumulate(dy.queue(), terms.bias->grad(), d_bias);
     }
     if (terms.sinks != nullptr)
       kernels_of(dy).attention.sinks_backward(dy.queue(), terms.sinks->grad(), dy, saved.o, saved.lse,
@@ -121,7 +135,8 @@ Var attention(const Var& q, const Var& k, const Var& v, const HeadMasks& masks, 
   const SequencePart* part = q.tape->context().part;
   if (part == nullptr) return whole_attention(q, k, v, masks, terms);
   check(!terms.any() && q.value.dim(-1) == v.value.dim(-1),
-        "attention: got terms of scores or values of another width under context parallelism, expected neither: "
+        "attention: got terms of scores or values of another width under context parallelism, expected "
+        "neither: "
         "its kernels do not have them");
   return part->attention(q, k, v, masks);
 }

@@ -56,18 +56,19 @@ Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps);
 // Terms of scores (kernels/attention_scores.h), v then [B,S',K,E] and the result [B,S,H,E]. Context parallelism refuses
 // them by name.
 struct AttentionTerms {
-  float scale = 0;                // of q.k; 0: 1/sqrt(D)
-  float softcap = 0;              // 0: none
-  Weight* bias = nullptr;         // [H, buckets], learned
-  Tensor fixed_bias = {};         // [H, buckets] f32, the same without a gradient (ALiBi); one of both
-  Tensor bucket_of = {};          // [2n - 1] i32, by distance; undefined: one bucket for each distance
-  Weight* sinks = nullptr;        // [H]
-  float dropout = 0;              // of probabilities, where the pass has dropout
-  uint64_t dropout_stream = 0;    // RandomStream::key
+  float scale = 0;                    // of q.k; 0: 1/sqrt(D)
+  float softcap = 0;                  // 0: none
+  Weight* bias = nullptr;             // [H, buckets], learned
+  Tensor fixed_bias = {};             // [H, buckets] f32, the same without a gradient (ALiBi); one of both
+  Tensor bucket_of = {};              // [2n - 1] i32, by distance; undefined: one bucket for each distance
+  Weight* sinks = nullptr;            // [H]
+  float dropout = 0;                  // of probabilities, where the pass has dropout
+  uint64_t dropout_stream = 0;        // RandomStream::key
   int64_t first_head = 0, heads = 0;  // dropout's: those of this rank, and all of the layer; 0: these are all
 
   bool any() const {
-    return scale != 0 || softcap != 0 || bias != nullptr || fixed_bias.defined() || sinks != nullptr || dropout != 0;
+    return scale != 0 || softcap != 0 || bias != nullptr || fixed_bias.defined() || sinks != nullptr ||
+           dropout != 0;
   }
 };
 Var attention(const Var& q, const Var& k, const Var& v, const HeadMasks& masks = {},

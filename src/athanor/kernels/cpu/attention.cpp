@@ -32,8 +32,8 @@ void forward(Queue& queue, Tensor& o, Tensor& lse, const Tensor& q, const Tensor
     const int64_t first = (tiles - 1 - item / heads) * tile;  // the last see the most keys: long items first
     const int64_t batch = item % heads / s.heads, head = item % heads % s.heads;
     rows.forward(at(o, s.output_at(batch, head)), lse.data<float>() + s.row_at(batch, head),
-                 at(q, s.query_at(batch, head)), at(k, s.key_at(batch, head)),
-                 at(v, s.value_at(batch, head)), problems.of(batch, head), first, std::min(tile, s.queries - first), scratch);
+                 at(q, s.query_at(batch, head)), at(k, s.key_at(batch, head)), at(v, s.value_at(batch, head)),
+                 problems.of(batch, head), first, std::min(tile, s.queries - first), scratch);
   });
 }
 

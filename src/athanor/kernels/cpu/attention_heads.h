@@ -23,9 +23,7 @@ struct AttentionSizes {
   int64_t row_at(int64_t b, int64_t head) const { return (b * heads + head) * all_queries + first_query; }
 
  private:
-  int64_t query_row(int64_t b, int64_t head) const {
-    return (b * all_queries + first_query) * heads + head;
-  }
+  int64_t query_row(int64_t b, int64_t head) const { return (b * all_queries + first_query) * heads + head; }
   int64_t key_row(int64_t b, int64_t head) const {
     return (b * all_keys + first_key) * kv_heads + head / (heads / kv_heads);
   }
@@ -41,7 +39,8 @@ AttentionSizes check_attention(const char* kernel, const Tensor& q, const Tensor
 
 // FLOPs of matrix products of head_dim and of value_dim over the (query, key) pairs that the mask shows, or else the
 // causal order. Intervals are not taken into account.
-double attention_flops(const AttentionSizes& s, const AttentionPart& part, int64_t products, int64_t value_products);
+double attention_flops(const AttentionSizes& s, const AttentionPart& part, int64_t products,
+                       int64_t value_products);
 
 // The row functions that have `function` and take what the call asks for beside q, k, v and a mask.
 template <typename Function>
@@ -73,7 +72,8 @@ class HeadTerms {
 // Sums for d_bias: of each head and block of keys, f64 (attention_terms.cpp).
 class BiasSums {
  public:
-  BiasSums(const Queue& queue, const AttentionSizes& s, const AttentionPart& part, int64_t key_blocks, Arena& arena);
+  BiasSums(const Queue& queue, const AttentionSizes& s, const AttentionPart& part, int64_t key_blocks,
+           Arena& arena);
   double* of(int64_t head, int64_t key_block) const;  // head: batch * H + head; null: not wanted
   void add(const Queue& queue) const;                 // to d_bias
  private:

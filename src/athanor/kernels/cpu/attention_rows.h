@@ -23,8 +23,8 @@ struct AttentionTerms {
   int64_t reach = 0;
   const int32_t *query_positions = nullptr, *key_positions = nullptr;  // [queries], [keys]
   float drop_rate = 0;                                                 // 0: none
-  uint64_t drop_key = 0, drop_step = 0, drop_first = 0;                // element of the pair of positions (0, 0)
-  int64_t drop_row = 0;                                                // elements of a query
+  uint64_t drop_key = 0, drop_step = 0, drop_first = 0;  // element of the pair of positions (0, 0)
+  int64_t drop_row = 0;                                  // elements of a query
 
   bool any() const { return softcap > 0 || bias != nullptr || drop_rate > 0; }
 };

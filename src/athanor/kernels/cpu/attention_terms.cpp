@@ -20,7 +20,8 @@ int64_t count_of(const std::vector<PositionRun>& runs) {
   return count;
 }
 
-void check_bias(const char* kernel, const Queue& queue, const AttentionScores& scores, const AttentionSizes& s) {
+void check_bias(const char* kernel, const Queue& queue, const AttentionScores& scores,
+                const AttentionSizes& s) {
   const Tensor& bias = *scores.bias;
   check(bias.shape().dims() == 2, "{}: bias is {}, expected [H, buckets]", kernel, bias.shape());
   expect(kernel, "bias", bias, {s.heads, bias.dim(1)}, Dtype::f32);
@@ -49,7 +50,8 @@ void check_dropout(const char* kernel, const AttentionDropout& dropout, const At
 }  // namespace
 
 void bias_row(const AttentionTerms& terms, const AttentionRow& row, float* bias) {
-  for (int64_t j = 0; j < row.keys; ++j) bias[j] = terms.bias == nullptr ? 0 : terms.bias[bucket(terms, row, j)];
+  for (int64_t j = 0; j < row.keys; ++j)
+    bias[j] = terms.bias == nullptr ? 0 : terms.bias[bucket(terms, row, j)];
 }
 
 void add_bias_row(const AttentionTerms& terms, const AttentionRow& row, const float* ds, double* sums) {
@@ -77,13 +79,14 @@ void keep_row(const AttentionTerms& terms, const AttentionRow& row, float* facto
   }
 }
 
-HeadTerms::HeadTerms(const char* kernel, const Queue& queue, const AttentionSizes& s, const AttentionPart& part,
-                     Arena& arena)
+HeadTerms::HeadTerms(const char* kernel, const Queue& queue, const AttentionSizes& s,
+                     const AttentionPart& part, Arena& arena)
     : dropout_(part.scores->dropout) {
   const AttentionScores& scores = *part.scores;
   check(scores.softcap >= 0, "{}: got a softcap of {}, expected it positive, or 0 for none", kernel,
         scores.softcap);
-  check(scores.d_bias == nullptr || scores.bias != nullptr, "{}: got a gradient of no bias, expected a bias", kernel);
+  check(scores.d_bias == nullptr || scores.bias != nullptr, "{}: got a gradient of no bias, expected a bias",
+        kernel);
   if (scores.bias != nullptr) check_bias(kernel, queue, scores, s);
   check_dropout(kernel, dropout_, s);
   if (std::isfinite(scores.softcap)) all_.softcap = scores.softcap;
@@ -104,8 +107,8 @@ HeadTerms::HeadTerms(const char* kernel, const Queue& queue, const AttentionSize
   if (positions.queries.empty()) positions.queries = {{part.causal ? s.keys - s.queries : 0, s.queries}};
   if (positions.keys.empty()) positions.keys = {{0, s.keys}};
   check(count_of(positions.queries) == s.queries && count_of(positions.keys) == s.keys,
-        "{}: got positions of {} queries and {} keys, expected {} and {}", kernel, count_of(positions.queries),
-        count_of(positions.keys), s.queries, s.keys);
+        "{}: got positions of {} queries and {} keys, expected {} and {}", kernel,
+        count_of(positions.queries), count_of(positions.keys), s.queries, s.keys);
   positions_ = empty(arena, {s.queries + s.keys}, Dtype::i32, Category::workspace);
   if (on_cpu(queue)) {
     all_.query_positions = positions_.data<int32_t>();
@@ -123,7 +126,8 @@ HeadTerms::HeadTerms(const char* kernel, const Queue& queue, const AttentionSize
     }
   if (most[0] < 0 || most[1] < 0) return;
   check(scores.bias == nullptr || std::max(most[1] - least[0], most[0] - least[1]) <= all_.reach,
-        "{}: got positions {} to {} of queries and {} to {} of keys, expected distances below {}, which the bias has",
+        "{}: got positions {} to {} of queries and {} to {} of keys, expected distances below {}, which the "
+        "bias has",
         kernel, least[0], most[0], least[1], most[1], all_.reach + 1);
   check(dropout_.rate == 0 || (most[0] < dropout_.whole_queries && most[1] < dropout_.whole_keys),
         "{}: got positions to {} of queries and {} of keys, expected them within dropout's {} and {}", kernel,
@@ -148,7 +152,8 @@ BiasSums::BiasSums(const Queue& queue, const AttentionSizes& s, const AttentionP
   buckets_ = d_bias_->dim(1);
   constexpr int64_t kFloats = sizeof(double) / sizeof(float);
   sums_ = empty(arena, {batch_ * heads_ * blocks_, buckets_ * kFloats}, Dtype::f32, Category::workspace);
-  queue.parallel_for(batch_ * heads_, [&](int64_t head) { std::fill_n(of(head, 0), blocks_ * buckets_, 0.0); });
+  queue.parallel_for(batch_ * heads_,
+                     [&](int64_t head) { std::fill_n(of(head, 0), blocks_ * buckets_, 0.0); });
 }
 
 double* BiasSums::of(int64_t head, int64_t key_block) const {

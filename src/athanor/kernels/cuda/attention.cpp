@@ -13,7 +13,8 @@ CudaAttention problem_of(const Tensor& q, const Tensor& k, const Tensor& v, floa
   check(part.scores == nullptr,
         "cuda: attention: got terms of scores, expected none: only the CPU's kernels have them");
   check(v.dim(3) == q.dim(3),
-        "cuda: attention: got values of {} elements and queries of {}, expected one width: only the CPU's kernels "
+        "cuda: attention: got values of {} elements and queries of {}, expected one width: only the CPU's "
+        "kernels "
         "have two",
         v.dim(3), q.dim(3));
   check(part.mask == nullptr && part.end_keys == nullptr,

@@ -180,8 +180,8 @@ int64_t sum_floats(int64_t head_dim) {
 
 template <typename T>
 AttentionRows attention() {
-  return {forward<T>, forward_floats, row_deltas<T>, backward<T>, combine<T>, backward_floats, sum_floats,
-          true};
+  return {forward<T>, forward_floats,  row_deltas<T>, backward<T>,
+          combine<T>, backward_floats, sum_floats,    true};
 }
 
 template AttentionRows attention<float>();

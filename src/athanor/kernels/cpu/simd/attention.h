@@ -246,7 +246,7 @@ inline int64_t sum_floats(int64_t head_dim) {
 
 template <typename T>
 constexpr AttentionRows rows = {forward<T>, forward_floats,  row_deltas<T>, backward<T>,
-                                combine<T>, backward_floats, sum_floats,  true};
+                                combine<T>, backward_floats, sum_floats,    true};
 
 }  // namespace attention
 }  // namespace
