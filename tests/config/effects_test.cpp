@@ -126,7 +126,8 @@ TEST(Effects, FamiliesAndAlgorithmsHaveKeysOfTheirOwn) {
   refused({"model.model_type=gpt2", "model.rope_theta=5e5"},
           "model.rope_theta: got 500000.0, which has no effect");
   refused({"optimizer.name=sgd", "optimizer.betas=[0.8, 0.9]"}, "optimizer.betas: got [0.8, 0.9]");
-  refused({"optimizer.name=sgd", "optimizer.eps=1e-6"}, "without optimizer.name = \"adamw\"");
+  refused({"optimizer.name=sgd", "optimizer.bias_correction=false"}, "optimizer.bias_correction: got false");
+  refused({"optimizer.name=sgd", "optimizer.eps=1e-6"}, "without optimizer.name = \"adamw\" or \"lamb\"");
   refused({"model.model_type=gpt2", "model.rope_scaling=yarn", "model.rope_factor=4"},
           "model.rope_scaling: got \"yarn\", which has no effect");
   refused({"schedule.warmup_steps=0", "schedule.warmup_init_ratio=1.0"},

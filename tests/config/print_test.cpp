@@ -64,6 +64,8 @@ TEST(Print, EveryFieldIsPrintedAndCompared) {
     if (auto* const* texts = std::get_if<std::vector<std::string>*>(&slot)) (*texts)->push_back("x");
     if (auto* const* list = std::get_if<std::vector<ChannelConfig>*>(&slot))
       (*list)->push_back({"a", "b", 1.0});
+    if (auto* const* list = std::get_if<std::vector<OptimizerGroupConfig>*>(&slot))
+      (*list)->push_back({.match = "*.bias"});
     EXPECT_EQ(different_keys(base, changed), std::vector<std::string>{field.key()});
     EXPECT_NE(print_config(changed), printed) << field.key();
   }

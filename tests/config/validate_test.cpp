@@ -34,7 +34,7 @@ TEST(Validate, NumbersHaveLimits) {
 
 TEST(Validate, NamesAreKnown) {
   expect_error("[optimizer]\nname = 'adamv'",
-               {"optimizer.name: got 'adamv'", "adamw, sgd", "did you mean 'adamw'"});
+               {"optimizer.name: got 'adamv'", "adamw, lamb, sgd", "did you mean 'adamw'"});
   expect_error("[schedule]\ndecay = 'cosin'", {"did you mean 'cosine'"});
   expect_error("[precision]\ncompute = 'fp16'", {"expected one of f32, bf16, f16"});
   expect_error("[parallel]\nreduce = 'trees'", {"did you mean 'tree'"});

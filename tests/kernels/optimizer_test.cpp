@@ -104,6 +104,42 @@ TEST_P(OptimizerTest, SgdMatchesItsFormula) {
     }
 }
 
+// Norm blocks from the first element, the last one shorter; nothing is changed.
+TEST_P(OptimizerTest, LambSquaresFollowTheirFormula) {
+  constexpr int64_t kSize = 16384 + 2 * kNormBlock + 7;
+  const Values w = random_values(kSize, Dtype::f32, 1), m = random_values(kSize, Dtype::f32, 2),
+               g = random_values(kSize, Dtype::f32, 3);
+  Values expected, squares;
+  for (int64_t first = 0; first < kSize; first += kNormBlock) {
+    double weight = 0, update = 0;
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(std::min(kSize, first + kNormBlock));
+         ++i) {
+      const double grad = 0.5 * g[i], mi = 0.9 * m[i] + 0.1 * grad, vi = 0.99 * 0.25 + 0.01 * grad * grad;
+      const double r = mi / 0.4 / (std::sqrt(vi / 0.2) + 1e-6) + 0.3 * w[i];
+      weight += w[i] * w[i];
+      update += r * r;
+    }
+    expected.insert(expected.end(), {weight, update});
+  }
+  const auto got = run(GetParam(), [&](Bench& bench) {
+    const Shape shape{kSize};
+    std::vector<double> sums(expected.size());
+    const Tensor master = bench.output(w, shape, Dtype::f32);
+    const LambTensors tensors{master,
+                              bench.input(m, shape, Dtype::f32),
+                              bench.input(Values(static_cast<size_t>(kSize), 0.25), shape, Dtype::f32),
+                              bench.input(g, shape, Dtype::f32),
+                              0.3f,
+                              sums.data()};
+    bench.kernels().optimizer.lamb_squares(bench.queue(), {&tensors, 1},
+                                           {0.01f, 0.9f, 0.99f, 1e-6f, 0.4f, 0.2f, 0.5f});
+    squares.assign(sums.begin(), sums.end());
+    return std::vector{master};
+  });
+  EXPECT_EQ(got[0], w);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(squares[i], expected[i], 1e-5 * expected[i]) << i;
+}
+
 // A parameter that never gets a gradient (an unused row of an embedding) is decayed and otherwise stays.
 TEST_P(OptimizerTest, ZeroGradientOnlyDecays) {
   const Values start = random_values(20, Dtype::f32, 1);

@@ -11,7 +11,7 @@ namespace athanor::tests::optimizer_test {
 namespace {
 
 struct OptimizerFixture {
-  explicit OptimizerFixture(const std::string& name, Dtype dtype = Dtype::f32) {
+  explicit OptimizerFixture(const std::string& name, Dtype dtype = Dtype::f32, bool corrects = true) {
     params.push_back(std::make_unique<Param>("matrix", Shape{5, 7}, Init::normal(0.5)));
     params.push_back(std::make_unique<Param>("vector", Shape{9}, Init::normal(0.5)));
     for (const auto& param : params) {
@@ -21,6 +21,7 @@ struct OptimizerFixture {
     OptimizerOptions options;
     options.name = name;
     options.weight_decay = 0.1;
+    options.bias_correction = corrects;
     optimizer = make_optimizer(options, params);
     optimizer->allocate(engine.arena);
   }
@@ -40,8 +41,11 @@ struct OptimizerFixture {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-TEST(AdamW, FollowsItsFormula) {
-  OptimizerFixture f("adamw");
+class AdamWTest : public testing::TestWithParam<bool> {};
+
+TEST_P(AdamWTest, FollowsItsFormula) {
+  const bool corrects = GetParam();
+  OptimizerFixture f("adamw", Dtype::f32, corrects);
   std::vector<std::vector<double>> x, m, v;
   for (const auto& param : f.params) {
     const auto values = to_floats(param->master());
@@ -59,14 +63,17 @@ TEST(AdamW, FollowsItsFormula) {
         m[p][i] = 0.9 * m[p][i] + 0.1 * g;
         v[p][i] = 0.95 * v[p][i] + 0.05 * g * g;
         x[p][i] -= 0.01 * decay * x[p][i];
-        x[p][i] -= 0.01 * (m[p][i] / (1 - std::pow(0.9, step))) /
-                   (std::sqrt(v[p][i] / (1 - std::pow(0.95, step))) + 1e-8);
+        const double c1 = corrects ? 1 - std::pow(0.9, step) : 1,
+                     c2 = corrects ? 1 - std::pow(0.95, step) : 1;
+        x[p][i] -= 0.01 * (m[p][i] / c1) / (std::sqrt(v[p][i] / c2) + 1e-8);
       }
       const auto got = to_floats(f.params[p]->master());
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(double(got[i]), x[p][i], 2e-6);
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(BiasCorrection, AdamWTest, testing::Bool());
 
 TEST(Sgd, FollowsItsFormula) {
   OptimizerFixture f("sgd");

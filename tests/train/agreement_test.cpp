@@ -43,6 +43,7 @@ struct Changed {
   void operator()(std::vector<int64_t>* values) const { values->push_back(7); }
   void operator()(std::vector<std::string>* texts) const { texts->emplace_back("x"); }
   void operator()(std::vector<ChannelConfig>* channels) const { channels->push_back({.name = "new"}); }
+  void operator()(std::vector<OptimizerGroupConfig>* groups) const { groups->push_back({.match = "*"}); }
 };
 
 std::vector<std::string> settings_refusals(const std::function<void(Config&)>& change, int of_rank) {

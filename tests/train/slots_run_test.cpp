@@ -81,6 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpt2", "adamw", {.dp = 2, .pp = 2, .zero = 1}, in_f16},
                     Case{"llama", "adamw", {.cp = 2, .cp_method = "ring"}},
                     Case{"moe", "adamw", {.dp = 2, .ep = 2}},
+                    Case{"moe", "lamb", {.dp = 2, .zero = 2}, in_bf16},
                     Case{"moe", "sgd", {.dp = 2, .tp = 2, .zero = 2}, in_bf16},
                     Case{"llama", "adamw", {}, [](Config& config) { config.optimizer.state = "8bit"; }},
                     Case{"llama",
@@ -125,6 +126,25 @@ TEST_P(HeldByAParent, TheLastStepIsWholeWhenTheRanksAreGone) {
               TrainState::from_json(checkpoint.state()).to_json());
   }
   expect_equal(slots, checkpoint);
+}
+
+// Each expert has a rate of its own, so several calls of the kernel write what one checksum is of.
+TEST(HeldLamb, HasTheChecksumsOfAStackOfExperts) {
+  WholeRun run(1);
+  add_experts(run.config.model, "moe");
+  run.config.optimizer.name = "lamb";
+  run.config.snapshot.mode = "slots";
+  HeldSlots held(1);
+  run.train(system_env(), [&](const Config& config, World& world, TrainIo& io) {
+    io.snapshot_fd = held.fds.at(0);
+    return athanor::run::train(config, world, io);
+  });
+  const std::vector<SlotReader> slots = held.read();
+  ASSERT_EQ(slots.size(), 1u);
+  const auto newest = newest_checkpoint(system_env(), run.folder.path("runs/t"), nullptr);
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(slots[0].step(), run.config.train.steps);
+  expect_equal(slots, Checkpoint::open(system_env(), *newest));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, HeldByAParent, testing::Values("auto", "slots", "copy"));

@@ -31,8 +31,8 @@ bool is_llama3(const Config& c) {
 bool is_yarn(const Config& c) {
   return c.model.rope_scaling == "yarn";
 }
-bool is_adamw(const Config& c) {
-  return c.optimizer.name == "adamw";
+bool has_moments(const Config& c) {
+  return c.optimizer.name == "adamw" || c.optimizer.name == "lamb";
 }
 bool is_sgd(const Config& c) {
   return c.optimizer.name == "sgd";
@@ -134,8 +134,9 @@ constexpr std::array kEffects = {
     Effect{"train.sample_temperature", writes_samples, kSamples},
     Effect{"train.isa", [](const Config& c) { return c.train.device != "cuda"; },
            "train.device = \"cpu\" (a device has no instruction sets)"},
-    Effect{"optimizer.betas", is_adamw, "optimizer.name = \"adamw\""},
-    Effect{"optimizer.eps", is_adamw, "optimizer.name = \"adamw\""},
+    Effect{"optimizer.betas", has_moments, "optimizer.name = \"adamw\" or \"lamb\""},
+    Effect{"optimizer.eps", has_moments, "optimizer.name = \"adamw\" or \"lamb\""},
+    Effect{"optimizer.bias_correction", has_moments, "optimizer.name = \"adamw\" or \"lamb\""},
     Effect{"optimizer.momentum", is_sgd, "optimizer.name = \"sgd\""},
     Effect{"schedule.min_lr_ratio", decays, "a schedule.decay that has an end below optimizer.lr"},
     Effect{"schedule.wsd_decay_fraction", [](const Config& c) { return c.schedule.decay == "wsd"; },

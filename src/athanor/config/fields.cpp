@@ -92,6 +92,25 @@ const std::vector<Field<ChannelConfig>>& channel_fields() {
   return fields;
 }
 
+const std::vector<Field<OptimizerGroupConfig>>& optimizer_group_fields() {
+  static const std::vector<Field<OptimizerGroupConfig>> fields = {
+      {"optimizer.group",
+       "match",
+       "pattern over parameter names: * is any text, ? any character",
+       "'athanor checkpoint show' lists the names. A pattern that no parameter has is refused.",
+       of<&OptimizerGroupConfig::match>,
+       {.required = true}},
+      {"optimizer.group", "lr_ratio", "learning rate as a multiple of optimizer.lr; 0: not trained",
+       "Below 1 for what is trained already, such as the lower blocks in finetuning.",
+       of<&OptimizerGroupConfig::lr_ratio>, at_least(0)},
+      {"optimizer.group", "weight_decay",
+       "decay of all that match, vectors too; -1: optimizer.weight_decay, of matrices only",
+       "0 leaves out what should not shrink, such as embedding tables.",
+       of<&OptimizerGroupConfig::weight_decay>, at_least(-1)},
+  };
+  return fields;
+}
+
 const std::vector<Field<Phase>>& phase_fields() {
   static const std::vector<Field<Phase>> fields = {
       {"phase",

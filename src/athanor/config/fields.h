@@ -20,7 +20,8 @@ namespace athanor::config {
 
 // A pointer to the member of one struct that a field stands for.
 using Slot = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*, std::vector<double>*,
-                          std::vector<int64_t>*, std::vector<std::string>*, std::vector<ChannelConfig>*>;
+                          std::vector<int64_t>*, std::vector<std::string>*, std::vector<ChannelConfig>*,
+                          std::vector<OptimizerGroupConfig>*>;
 
 // The slot of a member, for a row of fields: slot_of<&Options::least>.
 template <auto Member, typename Owner>
@@ -62,6 +63,7 @@ struct Field {
 
 const std::vector<Field<Config>>& config_fields();
 const std::vector<Field<ChannelConfig>>& channel_fields();
+const std::vector<Field<OptimizerGroupConfig>>& optimizer_group_fields();
 const std::vector<Field<Phase>>& phase_fields();  // of [[phase]] itself; its other keys are those of tables
 const std::vector<Field<Config>>&
 shape_fields();  // of [model], without preset and config, which name a model

@@ -120,17 +120,21 @@ std::vector<Field<Config>> train_fields() {
        at_least(0)},
       {"optimizer", "name", "optimizer",
        "adamw keeps two moments a parameter (8 bytes, 2 with state = \"8bit\"); sgd keeps one, none with "
-       "momentum = 0.",
-       at<&C::optimizer, &O::name>, one_of({"adamw", "sgd"})},
+       "momentum = 0. lamb is adamw whose step on each matrix is as long as the matrix (trust ratio), for "
+       "batches of thousands of sequences; it reads the state twice, and is for the CPU.",
+       at<&C::optimizer, &O::name>, one_of({"adamw", "lamb", "sgd"})},
       {"optimizer", "lr", "peak learning rate",
        "The first setting to tune: 3e-4 to 1e-3 for small models with adamw, less for large ones and for "
        "finetuning. A loss that jumps asks for less.",
        at<&C::optimizer, &O::lr>, above(0)},
-      {"optimizer", "betas", "adamw: decay rates of the first and second moment",
+      {"optimizer", "betas", "adamw, lamb: decay rates of the first and second moment",
        "[0.9, 0.95] is usual for language models; [0.9, 0.999] averages longer, for small or noisy batches.",
        at<&C::optimizer, &O::betas>, below(0, 1)},
-      {"optimizer", "eps", "adamw: added to the root of the second moment (Adam epsilon)",
+      {"optimizer", "eps", "adamw, lamb: added to the root of the second moment (Adam epsilon)",
        "Leave it, but where gradients are tiny.", at<&C::optimizer, &O::eps>, above(0)},
+      {"optimizer", "bias_correction", "adamw, lamb: divide the moments by 1 - beta^step",
+       "false is the Adam of BERT, whose first steps are smaller by that much; give it a warm-up.",
+       at<&C::optimizer, &O::bias_correction>, any()},
       {"optimizer", "weight_decay", "decoupled weight decay, of matrices only",
        "0.1 is usual for pre-training, 0 to 0.1 for finetuning.", at<&C::optimizer, &O::weight_decay>,
        at_least(0)},
@@ -142,6 +146,10 @@ std::vector<Field<Config>> train_fields() {
       {"optimizer", "state", "type of the optimizer's moments; 8bit: quantized in blocks",
        "8bit saves 6 of adamw's 8 bytes a parameter, for a little noise in the updates.",
        at<&C::optimizer, &O::state>, one_of({"f32", "8bit"})},
+      {"optimizer", "group", "parameters with a learning rate and a decay of their own",
+       "A parameter belongs to the first [[optimizer.group]] whose pattern its name matches; the others have "
+       "ratio 1 and weight_decay.",
+       at<&C::optimizer, &O::group>, any()},
       {"schedule", "decay", "shape of the learning rate after warm-up",
        "cosine for runs of a known length; wsd (warmup-stable-decay) for runs that may be prolonged; "
        "constant for trials. inverse_sqrt (Noam) falls with the root of the steps and has no end; linear and "

@@ -14,11 +14,13 @@
 #include <vector>
 
 #include "athanor/config/data_config.h"
+#include "athanor/config/train_config.h"
 
 namespace athanor::config {
 
-using SettingValue = std::variant<std::string, int64_t, uint64_t, double, bool, std::vector<double>,
-                                  std::vector<int64_t>, std::vector<std::string>, std::vector<ChannelConfig>>;
+using SettingValue =
+    std::variant<std::string, int64_t, uint64_t, double, bool, std::vector<double>, std::vector<int64_t>,
+                 std::vector<std::string>, std::vector<ChannelConfig>, std::vector<OptimizerGroupConfig>>;
 
 struct Phase {
   std::string name = {};

@@ -70,6 +70,15 @@ std::string toml_channels(const std::vector<ChannelConfig>& channels) {
   return text + (channels.empty() ? "]" : "\n]");
 }
 
+std::string toml_groups(const std::vector<OptimizerGroupConfig>& groups) {
+  std::vector<std::string> tables;
+  for (const OptimizerGroupConfig& group : groups)
+    tables.push_back(
+        fmt::format("{{match = {}, lr_ratio = {}{}}}", toml_string(group.match), toml_float(group.lr_ratio),
+                    group.weight_decay < 0 ? "" : ", weight_decay = " + toml_float(group.weight_decay)));
+  return fmt::format("[{}]", fmt::join(tables, ", "));
+}
+
 struct AsToml {
   const Traits& traits;
 
@@ -96,6 +105,9 @@ struct AsToml {
   std::string operator()(const std::vector<ChannelConfig>* channels) const {
     return toml_channels(*channels);
   }
+  std::string operator()(const std::vector<OptimizerGroupConfig>* groups) const {
+    return toml_groups(*groups);
+  }
 };
 
 struct AsJson {
@@ -118,6 +130,14 @@ struct AsJson {
         list.back()["fim_spm_rate"] = c.fim_spm_rate;
       }
       if (c.follow) list.back()["follow"] = true;
+    }
+    return list;
+  }
+  nlohmann::ordered_json operator()(const std::vector<OptimizerGroupConfig>* groups) const {
+    auto list = nlohmann::ordered_json::array();
+    for (const OptimizerGroupConfig& group : *groups) {
+      list.push_back({{"match", group.match}, {"lr_ratio", group.lr_ratio}});
+      if (group.weight_decay >= 0) list.back()["weight_decay"] = group.weight_decay;
     }
     return list;
   }

@@ -56,6 +56,8 @@ void ConfigReader::read_value(const Field<Owner>& field, Owner& owner, const std
   const Slot slot = field.slot(owner);
   if (auto* const* channels = std::get_if<std::vector<ChannelConfig>*>(&slot))
     return read_channels(node, **channels);
+  if (auto* const* groups = std::get_if<std::vector<OptimizerGroupConfig>*>(&slot))
+    return read_optimizer_groups(node, **groups);
   read_slot(slot, field.traits, key, node, where(node));
 }
 
@@ -90,6 +92,20 @@ void ConfigReader::read_channels(const toml::node& node, std::vector<ChannelConf
       }
     }
     channels.push_back(std::move(channel));
+  }
+}
+
+void ConfigReader::read_optimizer_groups(const toml::node& node,
+                                         std::vector<OptimizerGroupConfig>& groups) const {
+  constexpr std::string_view kExpected =
+      "tables [[optimizer.group]] like {match = \"*.norm.*\", lr_ratio = 0.5}";
+  if (!node.is_array()) wrong_type(node, "optimizer.group", kExpected);
+  groups.clear();
+  for (const auto& element : *node.as_array()) {
+    const std::string key = fmt::format("optimizer.group[{}]", groups.size());
+    if (!element.is_table()) wrong_type(element, key, kExpected);
+    const TableSource source{.file = source_, .name = key};
+    read_table(*element.as_table(), optimizer_group_fields(), groups.emplace_back(), source);
   }
 }
 

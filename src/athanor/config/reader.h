@@ -29,6 +29,7 @@ class ConfigReader {
   void read_section(std::string_view section, const toml::node& node);
   void read_key(std::string_view section, std::string_view name, const toml::node& node);
   void read_channels(const toml::node& node, std::vector<ChannelConfig>& channels);
+  void read_optimizer_groups(const toml::node& node, std::vector<OptimizerGroupConfig>& groups) const;
   void read_channel_path(std::string_view path, const toml::node& node, std::vector<ChannelConfig>& channels,
                          const std::string& origin);
   // Of [[phase]]: read_phases.cpp.

@@ -42,6 +42,7 @@ struct TypeText {
   std::string operator()(const std::vector<int64_t>*) const { return "array of integers, each " + range(); }
   std::string operator()(const std::vector<std::string>*) const { return "array of strings"; }
   std::string operator()(const std::vector<ChannelConfig>*) const { return "array of tables"; }
+  std::string operator()(const std::vector<OptimizerGroupConfig>*) const { return "array of tables"; }
 
  private:
   std::vector<std::string> words() const {
@@ -141,6 +142,10 @@ std::string settings_page() {
   ChannelConfig channel;
   for (const Field<ChannelConfig>& field : channel_fields())
     page += row(field, field.traits.required ? "required" : default_of(field.slot(channel)), channel);
+  page += fmt::format("\n## [[optimizer.group]]\n`match = \"*.bias\"`, `lr_ratio = 0.5`\n\n{}", kColumns);
+  OptimizerGroupConfig group;
+  for (const Field<OptimizerGroupConfig>& field : optimizer_group_fields())
+    page += row(field, field.traits.required ? "required" : default_of(field.slot(group)), group);
   return page + phase_section();
 }
 

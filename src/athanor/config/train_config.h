@@ -41,15 +41,25 @@ struct TrainConfig {
   double sample_temperature = 0.8;               // 0: greedy
 };
 
+// [[optimizer.group]]: parameters with a rate and a decay of their own.
+struct OptimizerGroupConfig {
+  std::string match = {};      // a pattern over parameter names: * any text, ? any character
+  double lr_ratio = 1.0;       // of optimizer.lr
+  double weight_decay = -1.0;  // of all that match, vectors too; below 0: as optimizer.weight_decay
+  bool operator==(const OptimizerGroupConfig&) const = default;
+};
+
 struct OptimizerConfig {
-  std::string name = "adamw";  // adamw, sgd
+  std::string name = "adamw";  // adamw, lamb, sgd
   double lr = 3e-4;
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double weight_decay = 0.1;   // on matrices only (two or more dimensions)
-  double momentum = 0.9;       // sgd
-  double max_grad_norm = 1.0;  // 0: none
-  std::string state = "f32";   // f32, 8bit: of momenta and averages, in blocks (kernels/quantize.h)
+  bool bias_correction = true;  // adamw, lamb; false is BERT's Adam
+  double weight_decay = 0.1;    // on matrices only (two or more dimensions)
+  double momentum = 0.9;        // sgd
+  double max_grad_norm = 1.0;   // 0: none
+  std::string state = "f32";    // f32, 8bit: of momenta and averages, in blocks (kernels/quantize.h)
+  std::vector<OptimizerGroupConfig> group = {};  // a parameter belongs to the first that it matches
 };
 
 struct ScheduleConfig {

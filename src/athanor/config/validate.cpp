@@ -91,6 +91,20 @@ void check_train(const Config& config) {
 void check_optimizer(const Config& config) {
   require(config.optimizer.betas.size() == 2, config, "optimizer.betas", "got {} values, expected two",
           config.optimizer.betas.size());
+  for (const OptimizerGroupConfig& group : config.optimizer.group) {
+    require(!group.match.empty(), config, "optimizer.group",
+            "got match = \"\", expected a pattern over parameter names");
+    require(group.weight_decay == -1.0 || group.weight_decay >= 0.0, config, "optimizer.group",
+            "got weight_decay = {} for \"{}\", expected at least 0, or -1 for optimizer.weight_decay",
+            group.weight_decay, printable(group.match));
+  }
+  if (config.optimizer.name != "lamb") return;
+  require(config.train.device != "cuda", config, "optimizer.name",
+          "got lamb with train.device = \"cuda\", expected adamw or sgd: lamb is for the CPU");
+  require(config.parameter_server.servers == 0, config, "optimizer.name",
+          "got lamb with parameter_server.servers = {}, expected adamw or sgd: a server has only a part of "
+          "each tensor",
+          config.parameter_server.servers);
 }
 
 void check_recompute_text(const Config& config) {

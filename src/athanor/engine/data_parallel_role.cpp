@@ -28,6 +28,11 @@ OuterRanks outer_ranks(const Layout& layout, const Groups& groups) {
           .expert_inner = layout.experts.exists ? inner(groups.expert) : nullptr};
 }
 
+// Whether tensor parallelism partitions the parameter's elements. A stack is partitioned between matrices only.
+bool is_in_parts(const ParamSpec& param) {
+  return !param.is_stack() && (param.part(0).size > 1 || (param.is_matrix() && param.part(1).size > 1));
+}
+
 }  // namespace
 
 DataParallelRole::DataParallelRole(const Declared& declared, Env& env, HostMemory* host) {
@@ -70,7 +75,12 @@ void DataParallelRole::make_optimizer_of(const Declared& declared, Env& env, Hos
   } else {
     OptimizerStateOptions options = optimizer_state_options(declared.config, env, host);
     options.home = declared.step.slots;
-    optimizer_ = make_optimizer(declared.optimizer, params, std::move(options));
+    optimizer_ = make_optimizer(declared.optimizer, params, std::move(options),
+                                [this, tensor = declared.groups.tensor](const Param& param) {
+                                  const ParamRanks ranks = parallel_->ranks_of(param);
+                                  return TensorRanks{.shards = ranks.pieces.empty() ? nullptr : ranks.group,
+                                                     .parts = is_in_parts(param) ? tensor : nullptr};
+                                });
   }
 }
 

@@ -1,6 +1,7 @@
 #include "athanor/engine/setup.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -15,12 +16,26 @@ namespace athanor::engine {
 namespace {
 
 OptimizerOptions optimizer_options(const OptimizerConfig& o) {
-  return {.name = o.name,
-          .beta1 = o.betas[0],
-          .beta2 = o.betas[1],
-          .eps = o.eps,
-          .momentum = o.momentum,
-          .weight_decay = o.weight_decay};
+  OptimizerOptions options{.name = o.name,
+                           .beta1 = o.betas[0],
+                           .beta2 = o.betas[1],
+                           .eps = o.eps,
+                           .bias_correction = o.bias_correction,
+                           .momentum = o.momentum,
+                           .weight_decay = o.weight_decay};
+  for (const OptimizerGroupConfig& group : o.group)
+    options.groups.push_back(
+        {.match = group.match,
+         .lr_ratio = group.lr_ratio,
+         .weight_decay = group.weight_decay < 0 ? std::nullopt : std::optional(group.weight_decay)});
+  return options;
+}
+
+std::vector<std::string> trained_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const auto& param : model.params())
+    if (!param->is_state()) names.push_back(param->name());
+  return names;
 }
 
 CompressionOptions exchange_of(const Config& config, const Layout& layout) {
@@ -86,6 +101,7 @@ Training::Training(const Config& config, const Layout& layout, const Groups& gro
                                   .clock = options.clock},
                          .groups = {}},
                 .logs = options.logs} {
+  check_groups(declared_.optimizer.groups, trained_names(*model));
   for (const auto& param : model->params()) declared_.step.groups.declared.push_back(param.get());
   if (layout.tp > 1)
     split_tensors(options.sharding ? *options.sharding : sharding_of(config.model, layout.sp));

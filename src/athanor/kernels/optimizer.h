@@ -6,6 +6,10 @@
 //   adamw   (Loshchilov & Hutter, 2019)  g = grad * grad_scale;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 //           master -= lr * weight_decay * master;  master -= lr * (m / c1) / (sqrt(v / c2) + eps)
 //           with c1 = 1 - b1^t, c2 = 1 - b2^t computed in double by the caller
+//           lr is that of the step times lr_ratio of the tensors; the caller sets c1 = c2 = 1 for no bias correction
+//   lamb_squares  changes nothing: of each norm block of kNormBlock elements from the first one, squares gets the sum of
+//           master^2, then that of r^2, with r = (m / c1) / (sqrt(v / c2) + eps) + weight_decay * master of the m and v
+//           that adamw is about to write. Sums are f64 in a fixed order. It is for the CPU
 //   sgd     g = grad * grad_scale + weight_decay * master;  m = momentum m + g;  master -= lr * m
 //
 // master, m, v, grad f32 of one shape; value T of that shape, or undefined where the model computes with the master.
@@ -36,6 +40,13 @@ struct AdamwTensors {
   Tensor master, m, v, value, grad;
   float weight_decay;
   Destination to_master = {}, to_m = {}, to_v = {};
+  float lr_ratio = 1.0f;
+};
+
+struct LambTensors {
+  Tensor master, m, v, grad;
+  float weight_decay;
+  double* squares;  // [2 * number of norm blocks]
 };
 
 struct AdamwStep {
@@ -48,6 +59,7 @@ struct SgdTensors {
   Tensor master, m, value, grad;
   float weight_decay;
   Destination to_master = {}, to_m = {};
+  float lr_ratio = 1.0f;
 };
 
 struct SgdStep {
@@ -57,6 +69,7 @@ struct SgdStep {
 struct OptimizerKernels {
   void (*adamw)(Queue&, std::span<const AdamwTensors>, const AdamwStep&);
   void (*sgd)(Queue&, std::span<const SgdTensors>, const SgdStep&);
+  void (*lamb_squares)(Queue&, std::span<const LambTensors>, const AdamwStep&);
 };
 
 }  // namespace athanor::kernels

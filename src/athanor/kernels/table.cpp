@@ -94,7 +94,8 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
   explain(all, "gelu", isa, &RowTable::gelu, &GeluRows::forward, &GeluRows::backward);
   explain(all, "layer_norm", isa, &RowTable::layer_norm, &LayerNormRows::forward, &LayerNormRows::backward,
           &LayerNormRows::backward_weight);
-  explain(all, "optimizer", isa, &RowTable::optimizer, &OptimizerRows::adamw, &OptimizerRows::sgd);
+  explain(all, "optimizer", isa, &RowTable::optimizer, &OptimizerRows::adamw, &OptimizerRows::sgd,
+          &OptimizerRows::lamb_update);
   explain(all, "rms_norm", isa, &RowTable::rms_norm, &RmsNormRows::forward, &RmsNormRows::backward,
           &RmsNormRows::backward_weight);
   explain(all, "rope", isa, &RowTable::rope, &RopeRows::apply);

@@ -5,6 +5,7 @@
 // State per element: adam.m and adam.v, f32 or 8 bits. Errors and thread rule: as Optimizer.
 #pragma once
 
+#include "athanor/kernels/optimizer.h"
 #include "athanor/optim/optimizer.h"
 
 namespace athanor::optim {
@@ -19,6 +20,12 @@ class AdamW : public Optimizer {
  protected:
   void update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
               const OptimizerStep& step) const override;
+  // Appends what the kernel is called with for one piece.
+  virtual void add_tensors(std::vector<AdamwTensors>& all, const AdamwTensors& tensors,
+                           const OptimizerPiece& piece) const;
+  AdamwStep kernel_step(const OptimizerStep& step) const;
+  // 1 - beta^update, by which a moment is divided; 1 without bias correction.
+  float correction(double beta, int64_t update) const;
 };
 
 }  // namespace athanor::optim

@@ -5,8 +5,8 @@
 //   optimizer->step(gradients, {.update = n, .lr = lr, .grad_scale = scale});   // every step
 //
 // The gradient of a parameter is a sum over tokens. grad_scale combines 1 / tokens, 1 / loss scale and the clipping
-// factor, and is applied inside the pass. Weight decay applies to matrices (two or more dimensions) only. With ZeRO an
-// optimizer sees only this rank's shard of each parameter. Checkpoints keep state under names ("adam.m", "adam.v",
+// factor, and is applied inside the pass. Weight decay applies to matrices (two or more dimensions), unless a group of
+// parameters has one of its own (param_groups.h). With ZeRO an optimizer sees only this rank's shard of each parameter. Checkpoints keep state under names ("adam.m", "adam.v",
 // "sgd.momentum") as f32 of the master's shape, whatever its format and place in memory (optimizer_state.h). Errors:
 // Error; IoError with offloaded state. Thread rule: one thread.
 #pragma once
@@ -18,15 +18,25 @@
 #include <vector>
 
 #include "athanor/autograd/param.h"
+#include "athanor/comm/group.h"
 #include "athanor/optim/optimizer_state.h"
+#include "athanor/optim/param_groups.h"
 
 namespace athanor::optim {
 
 struct OptimizerOptions {
-  std::string name = "adamw";  // adamw, sgd
+  std::string name = "adamw";  // adamw, lamb, sgd
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  bool bias_correction = true;  // of both moments; false is BERT's Adam (Devlin et al., 2019)
   double momentum = 0.9;
   double weight_decay = 0.1;
+  std::vector<ParamGroup> groups = {};
+};
+
+// The ranks over which the elements of a parameter are spread; null: this one has them all.
+struct TensorRanks {
+  Group* shards = nullptr;  // each has a range of the elements of this rank's part (ZeRO)
+  Group* parts = nullptr;   // each has a part of the logical tensor (tensor parallelism)
 };
 
 struct OptimizerStep {
@@ -74,9 +84,13 @@ class Optimizer {
   virtual void update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad,
                       const OptimizerStep& step) const = 0;
   const OptimizerOptions& options() const { return options_; }
-  float weight_decay_of(const ParamSpec& param) const {
-    return param.is_matrix() ? static_cast<float>(options_.weight_decay) : 0.0f;
+  // Calls visit with every piece, to look at: nothing may be changed (OptimizerState::read_pieces).
+  void read_pieces(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once) {
+    state_.read_pieces(visit, at_once);
   }
+  const std::vector<Param*>& params() const { return state_.params(); }
+  float weight_decay_of(const ParamSpec& param) const;
+  float lr_ratio_of(const ParamSpec& param) const;
 
  private:
   OptimizerOptions options_;
@@ -84,9 +98,10 @@ class Optimizer {
 };
 
 // The optimizer called options.name; Error listing the known names if it is unknown. Buffers (Param::is_state) get no
-// state and are not updated.
+// state and are not updated. `ranks_of`: for lamb (lamb.h); null: this rank has all of each parameter.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           const std::vector<std::unique_ptr<Param>>& params,
-                                          OptimizerStateOptions state = {});
+                                          OptimizerStateOptions state = {},
+                                          std::function<TensorRanks(const Param&)> ranks_of = nullptr);
 
 }  // namespace athanor::optim

@@ -127,15 +127,26 @@ void OptimizerState::keep(const View& view, size_t state) const {
 }
 
 void OptimizerState::update(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once) {
+  stream_pieces(Access::update, visit, at_once);
+}
+
+void OptimizerState::read_pieces(const std::function<void(std::span<const OptimizerPiece>)>& visit,
+                                 bool at_once) {
+  stream_pieces(Access::read, visit, at_once);
+}
+
+void OptimizerState::stream_pieces(Access access,
+                                   const std::function<void(std::span<const OptimizerPiece>)>& visit,
+                                   bool at_once) {
   std::vector<OptimizerPiece> together;
   std::vector<const Piece*> of_together;
   std::vector<Records::Item> items;
   for (const Piece& piece : pieces_) items.push_back(piece.records);
-  records_->stream(items, Access::update, [&](size_t item, std::span<Tensor> bytes) {
+  records_->stream(items, access, [&](size_t item, std::span<Tensor> bytes) {
     const Piece& piece = pieces_[item];
     std::vector<View> views;
     for (size_t state = 0; state < bytes.size(); ++state)
-      views.push_back(open(bytes[state], piece, state, Access::update));
+      views.push_back(open(bytes[state], piece, state, access));
     Param& param = *params_[piece.param];
     OptimizerPiece part{.param = param, .first = piece.first, .master = views.back().values, .states = {}};
     if (!keeps_master(piece.param)) part.master = param.master().flat(piece.first, piece.count);
@@ -148,10 +159,12 @@ void OptimizerState::update(const std::function<void(std::span<const OptimizerPi
       return;
     }
     visit({&part, 1});
+    if (access == Access::read) return;
     for (size_t state = 0; state < views.size(); ++state) keep(views[state], state);
     move(piece);
   });
   if (!together.empty()) visit(together);
+  if (access == Access::read) return;
   for (const Piece* piece : of_together) move(*piece);
 }
 

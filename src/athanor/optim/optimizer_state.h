@@ -67,6 +67,8 @@ class OptimizerState final : public MasterStore {
 
   // Calls visit with every piece. `at_once`: all pieces that are in memory as f32 come in a single call.
   void update(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once = true);
+  // Calls visit with every piece in the same way. Nothing is written: visit may only look at values.
+  void read_pieces(const std::function<void(std::span<const OptimizerPiece>)>& visit, bool at_once = true);
   void carry_over();  // in a step without an update: what is out of place goes to its other place as it is
 
   const std::vector<Param*>& params() const { return params_; }
@@ -94,6 +96,8 @@ class OptimizerState final : public MasterStore {
   size_t master_state() const { return kinds_.size(); }
   bool is_coded(size_t param, size_t state) const;
   bool keeps_master(size_t param) const;
+  void stream_pieces(Access access, const std::function<void(std::span<const OptimizerPiece>)>& visit,
+                     bool at_once);
   void add_pieces(size_t param);
   void take_places(Piece& piece);
   void move(const Piece& piece);

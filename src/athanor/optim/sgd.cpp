@@ -14,7 +14,8 @@ void Sgd::update(std::span<const OptimizerPiece> pieces, const GradOfPiece& grad
                        .grad = grad(piece),
                        .weight_decay = weight_decay_of(piece.param),
                        .to_master = piece.to_master,
-                       .to_m = piece.to_state(0)});
+                       .to_m = piece.to_state(0),
+                       .lr_ratio = lr_ratio_of(piece.param)});
   const Tensor& any = tensors[0].master;
   kernels_of(any).optimizer.sgd(any.queue(), tensors,
                                 {.lr = static_cast<float>(step.lr),

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "athanor/base/block_checksum.h"
 #include "athanor/kernels/cpu/cpu.h"
 
@@ -67,7 +70,7 @@ void adamw(Queue& queue, std::span<const AdamwTensors> all, const AdamwStep& ste
   const char* kernel = "optimizer.adamw";
   double flops = 0.0, bytes = 0.0;
   uint64_t elsewhere = 0;
-  for (const auto& [master, m, v, value, grad, weight_decay, to_master, to_m, to_v] : all) {
+  for (const auto& [master, m, v, value, grad, weight_decay, to_master, to_m, to_v, lr_ratio] : all) {
     expect(kernel, "master", master, master.shape(), Dtype::f32);
     expect(kernel, "m", m, master.shape(), Dtype::f32);
     expect(kernel, "v", v, master.shape(), Dtype::f32);
@@ -86,8 +89,8 @@ void adamw(Queue& queue, std::span<const AdamwTensors> all, const AdamwStep& ste
     const OptimizerRows& rows = choose(queue, &RowTable::optimizer, type, &OptimizerRows::adamw);
     const AdamwState state = state_at(x.master, x.m, x.v, first);
     const float* grad = x.grad.data<float>() + first;
-    const AdamwRow row{step.lr,        step.beta1,       step.beta2,       step.eps,
-                       x.weight_decay, step.correction1, step.correction2, step.grad_scale};
+    const AdamwRow row{step.lr * x.lr_ratio, step.beta1,       step.beta2,       step.eps,
+                       x.weight_decay,       step.correction1, step.correction2, step.grad_scale};
     if (!is_elsewhere(x.to_master) && !is_elsewhere(x.to_m) && !is_elsewhere(x.to_v))
       return rows.adamw(state, value_at(x.value, first), grad, count, row);
     const AdamwState to =
@@ -104,7 +107,7 @@ void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
   const char* kernel = "optimizer.sgd";
   double flops = 0.0, bytes = 0.0;
   uint64_t elsewhere = 0;
-  for (const auto& [master, m, value, grad, weight_decay, to_master, to_m] : all) {
+  for (const auto& [master, m, value, grad, weight_decay, to_master, to_m, lr_ratio] : all) {
     expect(kernel, "master", master, master.shape(), Dtype::f32);
     expect(kernel, "m", m, master.shape(), Dtype::f32);
     expect(kernel, "grad", grad, master.shape(), Dtype::f32);
@@ -121,7 +124,7 @@ void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
     const OptimizerRows& rows = choose(queue, &RowTable::optimizer, type, &OptimizerRows::sgd);
     const SgdState state = state_at(x.master, x.m, first);
     const float* grad = x.grad.data<float>() + first;
-    const SgdRow row{step.lr, step.momentum, x.weight_decay, step.grad_scale};
+    const SgdRow row{step.lr * x.lr_ratio, step.momentum, x.weight_decay, step.grad_scale};
     if (!is_elsewhere(x.to_master) && !is_elsewhere(x.to_m))
       return rows.sgd(state, value_at(x.value, first), grad, count, row);
     const SgdState to = state_at(target(x.to_master, x.master), target(x.to_m, x.m), first);
@@ -132,8 +135,38 @@ void sgd(Queue& queue, std::span<const SgdTensors> all, const SgdStep& step) {
   });
 }
 
+void lamb_squares(Queue& queue, std::span<const LambTensors> all, const AdamwStep& step) {
+  const char* kernel = "optimizer.lamb_squares";
+  double flops = 0.0, bytes = 0.0;
+  for (const auto& [master, m, v, grad, weight_decay, squares] : all) {
+    expect(kernel, "master", master, master.shape(), Dtype::f32);
+    expect(kernel, "m", m, master.shape(), Dtype::f32);
+    expect(kernel, "v", v, master.shape(), Dtype::f32);
+    expect(kernel, "grad", grad, master.shape(), Dtype::f32);
+    flops += 18.0 * flops_of(master);
+    bytes += bytes_of(master, m, v, grad);
+  }
+  const Meter::Call call = metered(queue, kernel, flops, bytes);
+  const auto sum_squares = choose_f32(queue, &F32Rows::sum_squares);
+  const auto update = choose(queue, &RowTable::optimizer, kF32, &OptimizerRows::lamb_update).lamb_update;
+  static_assert(kBlockElements % kNormBlock == 0);
+  for_blocks_of_masters(queue, all, [&](const LambTensors& x, int64_t first, int64_t count) {
+    const AdamwRow row{step.lr,        step.beta1,       step.beta2,       step.eps,
+                       x.weight_decay, step.correction1, step.correction2, step.grad_scale};
+    std::array<float, kNormBlock> r{};
+    for (int64_t at = first; at < first + count; at += kNormBlock) {
+      const int64_t n = std::min(kNormBlock, first + count - at);
+      const AdamwState state = state_at(x.master, x.m, x.v, at);
+      update(r.data(), state, x.grad.data<float>() + at, n, row);
+      double* squares = x.squares + 2 * (at / kNormBlock);
+      squares[0] = sum_squares(state.master, n);
+      squares[1] = sum_squares(r.data(), n);
+    }
+  });
+}
+
 }  // namespace
 
-const OptimizerKernels cpu_optimizer{adamw, sgd};
+const OptimizerKernels cpu_optimizer{adamw, sgd, lamb_squares};
 
 }  // namespace athanor::kernels

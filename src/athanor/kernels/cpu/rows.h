@@ -130,6 +130,8 @@ struct OptimizerRows {  // value may be null
                         const AdamwRow& step, bool stream);
   BlockSums (*sgd_to)(SgdState to, SgdState from, void* value, const float* grad, int64_t n,
                       const SgdRow& step, bool stream);
+  // r of lamb_squares (kernels/optimizer.h); changes no state.
+  void (*lamb_update)(float* r, AdamwState state, const float* grad, int64_t n, const AdamwRow& step);
 };
 
 // c [m,n] f32 (+)= a . b on one block, operands in place: element (i, k) of a is a[i * a_row + k * a_col], element (k,

@@ -1,7 +1,6 @@
 #include "athanor/parallel/compression/onebit_adam.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "athanor/kernels/table.h"
@@ -236,9 +235,8 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
       .beta1 = 1.0f,
       .beta2 = 1.0f,
       .eps = static_cast<float>(options().eps),
-      .correction1 = static_cast<float>(1.0 - std::pow(options().beta1, step.update)),
-      .correction2 = static_cast<float>(
-          1.0 - std::pow(options().beta2, std::max<int64_t>(1, compression_.warmup_updates))),
+      .correction1 = correction(options().beta1, step.update),
+      .correction2 = correction(options().beta2, std::max<int64_t>(1, compression_.warmup_updates)),
       .grad_scale = 0.0f};
   for (const Part& part : parts_)
     for (const Slot* slot : part.slots) {
@@ -246,12 +244,13 @@ void OneBitAdam::step(const std::function<const Tensor&(Param&)>& grad, const Op
       keep_momentum(*slot, sum);
       const FlatRange own = slot->param->range();
       if (own.count() == 0) continue;
-      const AdamwTensors tensors{slot->param->master(),
-                                 slot->m,
-                                 slot->v,
-                                 slot->param->copy_of_master(),
-                                 sum.flat(own.first, own.count()).view(slot->param->kept_shape()),
-                                 weight_decay_of(*slot->param)};
+      const AdamwTensors tensors{.master = slot->param->master(),
+                                 .m = slot->m,
+                                 .v = slot->v,
+                                 .value = slot->param->copy_of_master(),
+                                 .grad = sum.flat(own.first, own.count()).view(slot->param->kept_shape()),
+                                 .weight_decay = weight_decay_of(*slot->param),
+                                 .lr_ratio = lr_ratio_of(*slot->param)};
       kernels_of(sum).optimizer.adamw(sum.queue(), {&tensors, 1}, update);
     }
 }

@@ -63,11 +63,21 @@ void sgd(SgdState state, void* value, const float* grad, int64_t n, const SgdRow
   sgd_to<T>(state, state, value, grad, n, step, false);
 }
 
+void lamb_update(float* r, AdamwState state, const float* grad, int64_t n, const AdamwRow& step) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] * step.grad_scale;
+    const float m = step.beta1 * state.m[i] + (1 - step.beta1) * g;
+    const float v = step.beta2 * state.v[i] + (1 - step.beta2) * g * g;
+    r[i] = (m / step.correction1) / (std::sqrt(v / step.correction2) + step.eps) +
+           step.weight_decay * state.master[i];
+  }
+}
+
 }  // namespace
 
 template <typename T>
 OptimizerRows optimizer() {
-  return {adamw<T>, sgd<T>, adamw_to<T>, sgd_to<T>};
+  return {adamw<T>, sgd<T>, adamw_to<T>, sgd_to<T>, lamb_update};
 }
 
 template OptimizerRows optimizer<float>();

@@ -138,8 +138,23 @@ BlockSums sgd_to(SgdState to, SgdState from, void* value, const float* grad, int
   return sums;
 }
 
+inline void lamb_update(float* r, AdamwState state, const float* grad, int64_t n, const AdamwRow& step) {
+  const V beta1 = set1(step.beta1), rest1 = set1(1.f - step.beta1);
+  const V beta2 = set1(step.beta2), rest2 = set1(1.f - step.beta2);
+  const V decay = set1(step.weight_decay), unbias1 = set1(1.f / step.correction1);
+  const V unbias2 = set1(1.f / step.correction2), eps = set1(step.eps), grad_scale = set1(step.grad_scale);
+  for_vectors(
+      n, [&](int64_t i, auto part) __attribute__((always_inline)) {
+        const V g = load(grad + i, part) * grad_scale;
+        const V mi = beta1 * load(state.m + i, part) + rest1 * g;
+        const V vi = beta2 * load(state.v + i, part) + rest2 * (g * g);
+        const V adam = unbias1 * mi / (sqrt(vi * unbias2) + eps);
+        store(r + i, adam + decay * load(state.master + i, part), part);
+      });
+}
+
 template <typename T>
-constexpr OptimizerRows rows = {adamw<T>, sgd<T>, adamw_to<T>, sgd_to<T>};
+constexpr OptimizerRows rows = {adamw<T>, sgd<T>, adamw_to<T>, sgd_to<T>, lamb_update};
 
 }  // namespace optimizer
 }  // namespace
