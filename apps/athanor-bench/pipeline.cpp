@@ -184,8 +184,8 @@ MicroBatch BenchPipeline::micro_batch(int micro, Arena& arena) const {
                               .num_sequences = batch,
                               .seq_len = seq,
                               .record = true},
-                  .ids = ids(2 * static_cast<uint64_t>(micro)),
-                  .targets = ids(2 * static_cast<uint64_t>(micro) + 1)};
+                  .inputs = {.ids = ids(2 * static_cast<uint64_t>(micro)),
+                             .targets = ids(2 * static_cast<uint64_t>(micro) + 1)}};
   return made;
 }
 

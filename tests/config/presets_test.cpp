@@ -8,13 +8,43 @@ namespace {
 
 TEST(Presets, CountsAreThePublishedOnes) {
   const std::vector<std::pair<std::string, int64_t>> published = {
-      {"gpt2-124m", 124439808},          {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
-      {"gpt2-1.5b", 1557611200},         {"tinyllama-1.1b", 1100048384}, {"llama-1b", 1235814400},
-      {"llama-2-7b", 6738415616},        {"llama-2-13b", 13015864320},   {"llama-2-70b", 68976648192},
-      {"llama-3-8b", 8030261248},        {"llama-3-70b", 70553706496},   {"mixtral-8x7b", 46702792704},
-      {"deepseek-moe-16b", 16375728128},
+      {"gpt2-124m", 124439808},          {"gpt2-350m", 354823168},
+      {"gpt2-774m", 774030080},          {"gpt2-1.5b", 1557611200},
+      {"tinyllama-1.1b", 1100048384},    {"llama-1b", 1235814400},
+      {"llama-2-7b", 6738415616},        {"llama-2-13b", 13015864320},
+      {"llama-2-70b", 68976648192},      {"llama-3-8b", 8030261248},
+      {"llama-3-70b", 70553706496},      {"mixtral-8x7b", 46702792704},
+      {"deepseek-moe-16b", 16375728128}, {"llama-3.2-1b", 1235814400},
+      {"llama-3.2-3b", 3212749824},      {"llama-3.1-8b", 8030261248},
+      {"llama-3.1-70b", 70553706496},    {"llama-3.1-405b", 405853388800},
+      {"mistral-7b-v0.1", 7241732096},   {"mistral-7b-v0.3", 7248023552},
+      {"mixtral-8x22b", 140620634112},   {"mixtral-8x22b-v0.3", 140630071296},
+      {"smollm2-135m", 134515008},       {"smollm2-360m", 361821120},
+      {"bert-base-uncased", 109514298},  {"bert-base-cased", 108340804},
+      {"bert-large-uncased", 335174458}, {"roberta-base", 124697433},
+      {"roberta-large", 355412057},      {"bigbird-roberta-base", 127520694},
   };
   for (const auto& [name, count] : published) EXPECT_EQ(num_params(preset_model(name)), count) << name;
+  // Encoders are published with a pooler in place of the head.
+  const std::vector<std::pair<std::string, int64_t>> with_pooler = {
+      {"bert-tiny", 4385920},
+      {"bert-mini", 11170560},
+      {"bert-small", 28763648},
+      {"bert-medium", 41373184},
+      {"bert-base-uncased", 109482240},
+      {"bert-base-cased", 108310272},
+      {"bert-base-chinese", 102267648},
+      {"bert-base-multilingual-cased", 177853440},
+      {"bert-large-uncased", 335141888},
+      {"roberta-base", 124645632},
+      {"roberta-large", 355359744},
+      {"bigbird-roberta-base", 127468800},
+      {"bigbird-roberta-large", 359123968},
+  };
+  for (const auto& [name, count] : with_pooler) {
+    const ModelConfig model = preset_model(name);
+    EXPECT_EQ(num_params(model) - 2 * model.hidden_size - model.vocab_size, count) << name;
+  }
   EXPECT_NEAR(static_cast<double>(num_params(preset_model("llama-tiny"))), 10e6, 0.5e6);
 }
 

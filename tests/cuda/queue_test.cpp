@@ -186,7 +186,7 @@ TEST_F(CudaQueueTest, AFailureNamesTheLastKernels) {
   Arena arena(queue);
   Tensor x = zeros(arena, {4}, Dtype::f32, Category::activations);
   kernels_of(x).elementwise.scale(queue, x, 2.0f);
-  kernels_of(x).gelu.forward(queue, x, x);
+  kernels_of(x).gelu.forward(queue, x, x, GeluForm::tanh);
   broken = true;
   EXPECT_EQ(
       error_of([&] { queue.wait(); }),
@@ -197,7 +197,7 @@ TEST_F(CudaQueueTest, AFailureNamesTheLastKernels) {
 TEST_F(CudaQueueTest, ContractsAreThoseOfTheCpu) {
   Tensor x = zeros(arena_, {4}, Dtype::f32, Category::activations);
   Tensor y = zeros(arena_, {5}, Dtype::f32, Category::activations);
-  EXPECT_EQ(error_of([&] { queue_.table().gelu.forward(queue_, y, x); }),
+  EXPECT_EQ(error_of([&] { queue_.table().gelu.forward(queue_, y, x, GeluForm::tanh); }),
             "gelu.forward: y is f32 [5], expected f32 [4]");
 }
 

@@ -34,7 +34,8 @@ std::vector<float> token_losses(Engine& engine, const Model& model, const Ids& i
   PassContext context{.num_sequences = 1, .seq_len = static_cast<int64_t>(ids.size())};
   if (!document_starts.empty()) context.document_starts = to_tensor(engine, document_starts);
   Tape tape(context);
-  const Tensor loss = model.loss(tape, to_tensor(engine, ids), to_tensor(engine, targets), {}).value;
+  const Tensor loss =
+      model.loss(tape, {.ids = to_tensor(engine, ids), .targets = to_tensor(engine, targets)}, {}).value;
   std::vector<float> values(static_cast<size_t>(loss.numel()));
   copy_to_host(values.data(), loss, loss.size_bytes());
   return values;
@@ -45,7 +46,7 @@ std::vector<double> gradient(Engine& engine, Model& model, const Ids& ids, const
   for (Weight* weight : model.weights())
     weight->set_grad(zeros(engine.arena, weight->param().shape(), Dtype::f32, Category::gradients));
   Tape tape({.num_sequences = 1, .seq_len = static_cast<int64_t>(ids.size()), .record = true});
-  tape.backward(model.loss(tape, to_tensor(engine, ids), to_tensor(engine, targets), {}));
+  tape.backward(model.loss(tape, {.ids = to_tensor(engine, ids), .targets = to_tensor(engine, targets)}, {}));
   std::vector<double> all;
   for (Weight* weight : model.weights()) {
     std::vector<float> values(static_cast<size_t>(weight->grad().numel()));

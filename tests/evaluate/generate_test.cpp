@@ -37,7 +37,7 @@ std::vector<int32_t> without_cache(const Model& model, Engine& engine, std::vect
         empty(engine.arena, {1, static_cast<int64_t>(ids.size())}, Dtype::i32, Category::activations);
     copy_from_host(input, ids.data(), ids.size() * 4);
     Tape tape(PassContext{});
-    const auto hidden = to_floats(model.hidden(tape, input, {}).value);
+    const auto hidden = to_floats(model.hidden(tape, {.ids = input}, {}).value);
     const auto head = to_floats(model.head().value());
     const size_t width = static_cast<size_t>(model.config().hidden_size);
     int32_t best = 0;

@@ -20,7 +20,7 @@ struct Tiny {
         empty(engine.arena, {1, static_cast<int64_t>(ids.size()) - 1}, Dtype::i32, Category::activations);
     copy_from_host(input, ids.data(), (ids.size() - 1) * 4);
     Tape tape(PassContext{});
-    const auto hidden = to_floats(model->hidden(tape, input, {}).value);
+    const auto hidden = to_floats(model->hidden(tape, {.ids = input}, {}).value);
     const auto head = to_floats(model->head().value());
     double sum = 0;
     for (size_t t = 0; t + 1 < ids.size(); ++t) {

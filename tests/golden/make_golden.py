@@ -3,7 +3,7 @@
 
     make_golden.py [--check] [model ...]
 
-Needs Debian 12's python3-torch (1.13) only. One thread; about two minutes for all six models.
+Needs Debian 12's python3-torch (1.13) only. One thread; about two minutes for all eight models.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when torch loads the library; t
 sys.dont_write_bytecode = True
 import torch
 
-from torch_models import decay_groups, initial_params, losses_of, shapes_of
+from torch_models import decay_groups, initial_params, is_bert, losses_of, shapes_of
 
 HERE = Path(__file__).resolve().parent
 BATCH, SEQ, STEPS = 3, 40, 20
@@ -75,6 +75,20 @@ def mistral_config():
     return config
 
 
+def bert_config(kind):
+    config = {
+        "architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 131, "hidden_size": 48,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 104, "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "max_position_embeddings": 64,
+        "type_vocab_size": 2, "initializer_range": 0.02, "layer_norm_eps": 1e-12, "pad_token_id": 0,
+        "position_embedding_type": "absolute", "use_cache": True, "classifier_dropout": None,
+        "torch_dtype": "float32"}
+    if kind == "roberta":
+        config.update(architectures=["RobertaForMaskedLM"], model_type="roberta", type_vocab_size=1,
+                      layer_norm_eps=1e-5, pad_token_id=1, max_position_embeddings=61)
+    return config
+
+
 MODELS = {
     "gpt2": gpt2_config(layers=3, bias=True),
     "gpt2_nobias": gpt2_config(layers=2, bias=False),
@@ -82,12 +96,16 @@ MODELS = {
     "llama_tied": llama_config(layers=2, kv_heads=4, tied=True, rope_base=500000.0),
     "mistral": mistral_config(),
     "mixtral": mixtral_config(),
+    "bert": bert_config("bert"),  # the place of a model is its seed
+    "roberta": bert_config("roberta"),
 }
 # Mistakes that the golden loss of a family must notice. (The exact GELU in place of the tanh form hardly
 # moves the loss; the gradients notice it.)
-MISTAKES = {"gpt2": ["scale", "positions"], "llama": ["rope", "no_rope", "scale", "kv_map"],
+MISTAKES = {"bert": ["pre_norm"], "roberta": ["pre_norm"],
+            "gpt2": ["scale", "positions"], "llama": ["rope", "no_rope", "scale", "kv_map"],
             "mistral": ["wider", "narrower"], "mixtral": ["rope", "scale", "top1"]}
-GRADIENT_MISTAKES = {"gpt2": ["gelu"], "llama": [], "mistral": ["rope", "scale"], "mixtral": ["no_renormalize", "no_aux"]}
+GRADIENT_MISTAKES = {"bert": ["causal", "gelu", "epsilon", "types", "head_bias"],
+                     "roberta": ["causal", "gelu", "offset"], "gpt2": ["gelu"], "llama": [], "mistral": ["rope", "scale"], "mixtral": ["no_renormalize", "no_aux"]}
 
 
 # ---- text that wants attention and positions ----
@@ -96,7 +114,8 @@ class Stream:
     """An endless random source: most tokens are a fixed function of the last one and of the class of the one
     before it, so a model must look back an exact distance; the rest is Zipf noise."""
 
-    def __init__(self, vocab_size, seed):
+    def __init__(self, vocab_size, seed, masks=False):
+        self.masks = masks
         self.rng = random.Random(seed)
         self.maps = [self.rng.sample(range(vocab_size), vocab_size) for _ in range(3)]
         self.weights = [1.0 / (rank + 3) for rank in range(vocab_size)]
@@ -114,6 +133,9 @@ class Stream:
     def batch(self, batch, seq):
         """tokens [batch,seq] and targets [batch,seq], shifted by one"""
         rows = torch.tensor([self.sequence(seq + 1) for _ in range(batch)])
+        if self.masks:  # an encoder sees the next token: it is to restore those that were taken out
+            taken = torch.tensor([[self.rng.random() < 0.25 for _ in range(seq)] for _ in range(batch)])
+            return rows[:, :-1].masked_fill(taken, self.vocab[-1]), rows[:, :-1]
         return rows[:, :-1], rows[:, 1:]
 
 
@@ -155,7 +177,7 @@ def trained_state(config, seed):
     params = initial_params(config, torch.Generator().manual_seed(seed), torch.float64, TRAIN_INIT_STD)
     for p in params.values():
         p.requires_grad_()
-    stream = Stream(config["vocab_size"], seed)
+    stream = Stream(config["vocab_size"], seed, is_bert(config))
     batches = (stream.batch(TRAIN_BATCH, TRAIN_SEQ) for _ in range(TRAIN_STEPS))
     optimizer = make_adamw(params, lr=8e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
     losses, _ = train_steps(params, config, optimizer, 1.0, batches)
@@ -167,7 +189,7 @@ def trained_state(config, seed):
 
 def golden_of(config, state, seed):
     """Returns (golden.json content, gradients)."""
-    stream = Stream(config["vocab_size"], seed)
+    stream = Stream(config["vocab_size"], seed, is_bert(config))
     stream.rng.seed(seed + 1000)  # the same language, other sentences than those trained on
     batches = [stream.batch(BATCH, SEQ) for _ in range(STEPS)]
     golden = {"torch": torch.__version__, "parameters": sum(p.numel() for p in state.values())}
@@ -204,7 +226,7 @@ def wrong_losses(config, state, batch, right_loss, right_gradients):
         loss.backward()
         gradients = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in params.items()}
         off = max(norm_of([gradients[n] - g.double()]) / norm_of([g]) for n, g in right_gradients.items()
-                  if not n.endswith("c_attn.bias"))
+                  if not n.endswith(("c_attn.bias", "key.bias")))
         print(f"  wrong {mistake}: loss off by {float(loss) - right_loss:+.2e}, a gradient by {off:.1e}",
               file=sys.stderr)
         assert off > 1e-4, (mistake, off)

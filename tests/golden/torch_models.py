@@ -1,4 +1,4 @@
-"""GPT-2, LLaMA, Mistral and Mixtral in plain PyTorch functions: the outside oracle of the golden tests.
+"""BERT, RoBERTa, GPT-2, LLaMA, Mistral and Mixtral in plain PyTorch functions: the outside oracle of the golden tests.
 
 A model is a dict {Hugging Face tensor name: tensor} and a config dict with Hugging Face keys; the functions
 take both and work in the dtype of the tensors. Letters: B batch, T tokens, C width, H heads,
@@ -186,11 +186,99 @@ def llama_token_losses(p, config, tokens, targets, wrong=None):
 # ---- all ----
 
 def shapes_of(config):
+    if is_bert(config):
+        return bert_shapes(config)
     return gpt2_shapes(config) if config["model_type"] == "gpt2" else llama_shapes(config)
+
+
+# ---- BERT and RoBERTa ----
+
+def is_bert(config):
+    return config["model_type"] in ("bert", "roberta")
+
+
+def bert_head(config):
+    """The names of the head: the dense layer, its norm, the bias of the logits."""
+    if config["model_type"] == "roberta":
+        return "lm_head.dense", "lm_head.layer_norm", "lm_head.bias"
+    return "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"
+
+
+def bert_shapes(config):
+    c, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    root = config["model_type"] + "."
+    dense, norm, bias = bert_head(config)
+    shapes = {root + "embeddings.word_embeddings.weight": (v, c),
+              root + "embeddings.position_embeddings.weight": (config["max_position_embeddings"], c),
+              root + "embeddings.token_type_embeddings.weight": (config["type_vocab_size"], c)}
+
+    def linear(name, out, into):
+        shapes.update({name + ".weight": (out, into), name + ".bias": (out,)})
+
+    def layer_norm(name):
+        shapes.update({name + ".weight": (c,), name + ".bias": (c,)})
+
+    layer_norm(root + "embeddings.LayerNorm")
+    for i in range(config["num_hidden_layers"]):
+        h = f"{root}encoder.layer.{i}."
+        for part in ("query", "key", "value"):
+            linear(h + "attention.self." + part, c, c)
+        linear(h + "attention.output.dense", c, c)
+        layer_norm(h + "attention.output.LayerNorm")
+        linear(h + "intermediate.dense", f, c)
+        linear(h + "output.dense", c, f)
+        layer_norm(h + "output.LayerNorm")
+    linear(dense, c, c)
+    layer_norm(norm)
+    shapes[bias] = (v,)
+    return shapes
+
+
+def bert_token_losses(p, config, tokens, targets, wrong=None):
+    b, t = tokens.shape
+    heads, c = config["num_attention_heads"], config["hidden_size"]
+    eps = 1e-3 if wrong == "epsilon" else config["layer_norm_eps"]
+    form = "tanh" if wrong == "gelu" else "none"
+    root = config["model_type"] + "."
+    first = config["pad_token_id"] + 1 if config["model_type"] == "roberta" and wrong != "offset" else 0
+    dense, norm, bias = bert_head(config)
+
+    def linear(x, name):
+        return F.linear(x, p[name + ".weight"], p[name + ".bias"])
+
+    def layer_norm(x, name):
+        return F.layer_norm(x, (c,), p[name + ".weight"], p[name + ".bias"], eps)
+
+    def split_heads(x):
+        return x.view(b, t, heads, -1).transpose(1, 2)
+
+    words = p[root + "embeddings.word_embeddings.weight"]
+    x = F.embedding(tokens, words) + p[root + "embeddings.position_embeddings.weight"][first:first + t]
+    if wrong != "types":
+        x = x + p[root + "embeddings.token_type_embeddings.weight"][0]
+    x = layer_norm(x, root + "embeddings.LayerNorm")
+    for i in range(config["num_hidden_layers"]):
+        h = f"{root}encoder.layer.{i}."
+        into = layer_norm(x, h + "attention.output.LayerNorm") if wrong == "pre_norm" else x
+        q, k, v = (split_heads(linear(into, h + "attention.self." + n)) for n in ("query", "key", "value"))
+        scores = q @ k.transpose(-2, -1) * (c // heads) ** -0.5
+        if wrong == "causal":
+            scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool).triu(1), -math.inf)
+        mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c)
+        y = linear(mixed, h + "attention.output.dense")
+        x = x + y if wrong == "pre_norm" else layer_norm(x + y, h + "attention.output.LayerNorm")
+        into = layer_norm(x, h + "output.LayerNorm") if wrong == "pre_norm" else x
+        y = linear(F.gelu(linear(into, h + "intermediate.dense"), approximate=form), h + "output.dense")
+        x = x + y if wrong == "pre_norm" else layer_norm(x + y, h + "output.LayerNorm")
+    x = layer_norm(F.gelu(linear(x, dense), approximate=form), norm)
+    logits = x @ words.T
+    return token_losses(logits if wrong == "head_bias" else logits + p[bias], targets)
 
 
 def losses_of(p, config, tokens, targets, wrong=None):
     """Cross-entropy of every token [B,T]."""
+    if is_bert(config):
+        return bert_token_losses(p, config, tokens, targets, wrong)
     model = gpt2_token_losses if config["model_type"] == "gpt2" else llama_token_losses
     return model(p, config, tokens, targets, wrong)
 

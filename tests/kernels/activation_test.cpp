@@ -20,6 +20,8 @@ Values spread_values(int64_t n, Dtype dtype, uint64_t seed) {
   return x;
 }
 
+constexpr GeluForm kForms[] = {GeluForm::tanh, GeluForm::exact};
+
 double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
@@ -57,30 +59,37 @@ TEST_P(ActivationTest, SwigluMatchesItsFormula) {
 }
 
 TEST_P(ActivationTest, GeluMatchesItsFormula) {
-  for (const Dtype dtype : kElementTypes)
-    for (const int64_t n : kActivationSizes) {
-      SCOPED_TRACE(fmt::format("{} n {}", name_of(dtype), n));
-      const Values x = spread_values(n, dtype, 1), dy = random_values(n, dtype, 3);
-      const auto got = run(GetParam(), [&](Bench& bench) {
-        const Shape shape{n};
-        const Tensor input = bench.input(x, shape, dtype);
-        Tensor y = bench.output(shape, dtype), dx = bench.output(shape, dtype);
-        bench.kernels().gelu.forward(bench.queue(), y, input);
-        bench.kernels().gelu.backward(bench.queue(), dx, bench.input(dy, shape, dtype), input);
-        Tensor in_place = bench.output(dy, shape, dtype);
-        bench.kernels().gelu.backward(bench.queue(), in_place, in_place, input);
-        return std::vector{y, dx, in_place};
-      });
-      EXPECT_EQ(got[2], got[1]);
-      Values y, dx;
-      for (size_t i = 0; i < x.size(); ++i) {
-        const double slope = std::sqrt(2 / M_PI), v = x[i], t = std::tanh(slope * (v + 0.044715 * v * v * v));
-        y.push_back(v / 2 * (1 + t));
-        dx.push_back(dy[i] * ((1 + t) / 2 + v / 2 * (1 - t * t) * slope * (1 + 0.134145 * v * v)));
+  for (const GeluForm form : kForms)
+    for (const Dtype dtype : kElementTypes)
+      for (const int64_t n : kActivationSizes) {
+        SCOPED_TRACE(fmt::format("form {} {} n {}", static_cast<int>(form), name_of(dtype), n));
+        const Values x = spread_values(n, dtype, 1), dy = random_values(n, dtype, 3);
+        const auto got = run(GetParam(), [&](Bench& bench) {
+          const Shape shape{n};
+          const Tensor input = bench.input(x, shape, dtype);
+          Tensor y = bench.output(shape, dtype), dx = bench.output(shape, dtype);
+          bench.kernels().gelu.forward(bench.queue(), y, input, form);
+          bench.kernels().gelu.backward(bench.queue(), dx, bench.input(dy, shape, dtype), input, form);
+          Tensor in_place = bench.output(dy, shape, dtype);
+          bench.kernels().gelu.backward(bench.queue(), in_place, in_place, input, form);
+          return std::vector{y, dx, in_place};
+        });
+        EXPECT_EQ(got[2], got[1]);
+        Values y, dx;
+        for (size_t i = 0; i < x.size(); ++i) {
+          const double v = x[i], share = std::erfc(-v / std::sqrt(2.0)) / 2;
+          if (form == GeluForm::exact) {
+            y.push_back(v * share);
+            dx.push_back(dy[i] * (share + v * std::exp(-v * v / 2) / std::sqrt(2 * M_PI)));
+            continue;
+          }
+          const double slope = std::sqrt(2 / M_PI), t = std::tanh(slope * (v + 0.044715 * v * v * v));
+          y.push_back(v / 2 * (1 + t));
+          dx.push_back(dy[i] * ((1 + t) / 2 + v / 2 * (1 - t * t) * slope * (1 + 0.134145 * v * v)));
+        }
+        expect_close(got[0], y, tolerance(dtype));
+        expect_close(got[1], dx, tolerance(dtype));
       }
-      expect_close(got[0], y, tolerance(dtype));
-      expect_close(got[1], dx, tolerance(dtype));
-    }
 }
 
 // Small inputs, where an exponential with too few bits shows: near zero tanh(u) is u.
@@ -90,7 +99,7 @@ TEST_P(ActivationTest, SmallInputsKeepTheirPrecision) {
   const auto got = run(GetParam(), [&](Bench& bench) {
     Tensor gelu = bench.output({n}, Dtype::f32), swiglu = bench.output({n}, Dtype::f32);
     const Tensor input = bench.input(x, {n}, Dtype::f32);
-    bench.kernels().gelu.forward(bench.queue(), gelu, input);
+    bench.kernels().gelu.forward(bench.queue(), gelu, input, GeluForm::tanh);
     bench.kernels().swiglu.forward(bench.queue(), swiglu, input, bench.input(Values(n, 1), {n}, Dtype::f32));
     return std::vector{gelu, swiglu};
   });
@@ -109,6 +118,7 @@ TEST_P(ActivationTest, NotFiniteStaysNotFinite) {
     for (const double bad : {std::nan(""), HUGE_VAL}) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(dtype), bad));
       for (const int64_t place : {0, 15, 16, 20}) {
+        const GeluForm form = kForms[place % 2];
         Values x(21, 0.5), ones(21, 1);
         x[static_cast<size_t>(place)] = bad;
         const auto got = run(GetParam(), [&](Bench& bench) {
@@ -117,8 +127,8 @@ TEST_P(ActivationTest, NotFiniteStaysNotFinite) {
           Tensor gelu = bench.output(shape, dtype), swiglu = bench.output(shape, dtype);
           Tensor dx = bench.output(shape, dtype), dgate = bench.output(shape, dtype),
                  dup = bench.output(shape, dtype);
-          bench.kernels().gelu.forward(bench.queue(), gelu, in);
-          bench.kernels().gelu.backward(bench.queue(), dx, in, one);
+          bench.kernels().gelu.forward(bench.queue(), gelu, in, form);
+          bench.kernels().gelu.backward(bench.queue(), dx, in, one, form);
           bench.kernels().swiglu.forward(bench.queue(), swiglu, in, one);
           bench.kernels().swiglu.backward(bench.queue(), dgate, dup, in, one, one);
           return std::vector{gelu, dx, swiglu, dgate, dup};

@@ -34,7 +34,7 @@ class BlockBytes : public ::testing::TestWithParam<Dtype> {
     model->initialize(1);
     Tape tape({.num_sequences = B, .seq_len = S, .record = true, .dropout = true});
     const ModelPart block{.first = 0, .last = 1, .embeds = false, .ends = false};
-    model->run(block, tape, {}, tape.leaf(engine.random({B, S, C}, "x", 1.0f, dtype)), {},
+    model->run(block, tape, {}, tape.leaf(engine.random({B, S, C}, "x", 1.0f, dtype)),
                *parse_recompute(recompute));
     return static_cast<int64_t>(engine.arena.usage().current[static_cast<size_t>(Category::activations)]);
   }

@@ -32,7 +32,7 @@ Counted count(const ModelConfig& config, int64_t length) {
   Meter meter;
   queue->set_meter(&meter);
   Tape tape({.num_sequences = batch, .seq_len = length, .record = true});
-  tape.backward(model->loss(tape, ids, ids, {}));
+  tape.backward(model->loss(tape, {.ids = ids, .targets = ids}, {}));
   queue->set_meter(nullptr);
   Counted counted;
   int64_t attention_calls = 0;

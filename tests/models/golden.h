@@ -14,7 +14,8 @@
 
 namespace athanor::tests {
 
-constexpr const char* kGoldenModels[] = {"gpt2", "gpt2_nobias", "llama", "llama_tied", "mistral", "mixtral"};
+constexpr const char* kGoldenModels[] = {"bert",       "gpt2",    "gpt2_nobias", "llama",
+                                         "llama_tied", "mistral", "mixtral",     "roberta"};
 
 inline std::string golden_folder(const std::string& model) {
   return of_source("tests/golden/" + model);

@@ -27,7 +27,7 @@ Pass run(Engine& engine, const Model& model, const nlohmann::json& golden, bool 
   Tape tape({.record = backward});
   const Tensor ids = to_tensor(engine, golden_ids(golden, 0, "tokens"));
   const Tensor targets = to_tensor(engine, golden_ids(golden, 0, "targets"));
-  const Var loss = model.loss(tape, ids, targets, {});
+  const Var loss = model.loss(tape, {.ids = ids, .targets = targets}, {});
   Pass pass;
   pass.token_losses = to_floats(loss.value);
   pass.loss = std::accumulate(pass.token_losses.begin(), pass.token_losses.end(), 0.0) /
@@ -73,8 +73,9 @@ TEST_P(Golden, GradientOfEveryParameterIsThatOfPyTorch) {
       weight->set_grad(zeros(engine.arena, weight->param().shape(), Dtype::f32, Category::gradients));
     if (recompute != std::string("none")) {
       Tape tape({.record = true});
-      tape.backward(loaded.model->loss(tape, to_tensor(engine, golden_ids(golden, 0, "tokens")),
-                                       to_tensor(engine, golden_ids(golden, 0, "targets")),
+      tape.backward(loaded.model->loss(tape,
+                                       {.ids = to_tensor(engine, golden_ids(golden, 0, "tokens")),
+                                        .targets = to_tensor(engine, golden_ids(golden, 0, "targets"))},
                                        *parse_recompute(recompute)));
     } else {
       run(engine, *loaded.model, golden, true);

@@ -130,23 +130,23 @@ TEST_F(ModelConfigFile, AFileThatIsNoneIsRefusedWithTheLineThatNamesIt) {
   struct Case {
     std::string json, said;
   };
-  for (const auto& [json, said] : std::vector<Case>{
-           {"{", "'config.json': "},
-           {"", "'config.json': "},
-           {"[]", "'config.json': got array, expected an object"},
-           {with("model_type", "qwen2"),
-            "'config.json': model_type: got 'qwen2', expected gpt2, llama, mistral or mixtral"},
-           {with("model_type", nullptr), "'config.json': model_type: got ''"},
-           {with("hidden_size", nullptr), "'config.json': hidden_size: is missing"},
-           {with("hidden_size", "wide"), "'config.json': hidden_size: got \"wide\""},
-           {with("hidden_act", "relu"), "'config.json': hidden_act: got 'relu', expected silu"},
-           {with("rope_scaling", {{"rope_type", "longrope"}, {"factor", 4.0}}),
-            "'config.json': rope_scaling"},
-           {with("a_key_of_tomorrow", 1), "'config.json': a_key_of_tomorrow: got 1"},
-           {with("num_hidden_layers", 1000000), "config.json: model.num_hidden_layers: got 1000000"},
-           {with("num_key_value_heads", 3),
-            "config.json: model.num_key_value_heads: got 3, expected a divisor"},
-       })
+  for (
+      const auto& [json, said] : std::vector<Case>{
+          {"{", "'config.json': "},
+          {"", "'config.json': "},
+          {"[]", "'config.json': got array, expected an object"},
+          {with("model_type", "qwen2"),
+           "'config.json': model_type: got 'qwen2', expected bert, gpt2, llama, mistral, mixtral or roberta"},
+          {with("model_type", nullptr), "'config.json': model_type: got ''"},
+          {with("hidden_size", nullptr), "'config.json': hidden_size: is missing"},
+          {with("hidden_size", "wide"), "'config.json': hidden_size: got \"wide\""},
+          {with("hidden_act", "relu"), "'config.json': hidden_act: got 'relu', expected silu"},
+          {with("rope_scaling", {{"rope_type", "longrope"}, {"factor", 4.0}}), "'config.json': rope_scaling"},
+          {with("a_key_of_tomorrow", 1), "'config.json': a_key_of_tomorrow: got 1"},
+          {with("num_hidden_layers", 1000000), "config.json: model.num_hidden_layers: got 1000000"},
+          {with("num_key_value_heads", 3),
+           "config.json: model.num_key_value_heads: got 3, expected a divisor"},
+      })
     expect_refused(json, {}, where + said);
   expect_refused(kLlama3, {"model.config=other.json"},
                  "--set model.config=other.json: model.config: cannot read 'other.json'");

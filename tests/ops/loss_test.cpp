@@ -58,7 +58,7 @@ TEST(LinearCrossEntropy, MatchesTheFormulaWithIgnoredTargetsAndPadding) {
   weight.set_grad(zeros(engine.arena, {kVocab, kWidth}, Dtype::f32, Category::gradients));
   Tape tape(PassContext{.record = true, .loss_scale = 4.0f});
   const Var input = tape.leaf(x);
-  const Var loss = linear_cross_entropy(input, weight, targets, kClasses);
+  const Var loss = linear_cross_entropy(input, weight, nullptr, targets, kClasses);
   tape.backward(loss);
   const std::vector<int32_t> ids(targets.data<int32_t>(), targets.data<int32_t>() + kTokens);
   const Expected expected =
@@ -80,7 +80,7 @@ TEST(LinearCrossEntropy, NeverHoldsAllLogits) {
   const Tensor targets = engine.ids({kTokens}, kVocab, "targets");
   engine.arena.reset_peak();
   Tape tape(PassContext{.record = true});
-  tape.backward(linear_cross_entropy(tape.leaf(x), weight, targets, kVocab));
+  tape.backward(linear_cross_entropy(tape.leaf(x), weight, nullptr, targets, kVocab));
   EXPECT_LT(engine.arena.usage().peak[static_cast<size_t>(Category::workspace)], uint64_t{160} << 20);
 }
 
@@ -89,14 +89,17 @@ TEST(LinearCrossEntropy, RefusesShapesThatDoNotFit) {
   const auto head = engine.param({8, 4}, "head");
   Tape tape(PassContext{});
   const Tensor targets = engine.ids({3}, 8, "t");
-  EXPECT_THROW(linear_cross_entropy(tape.constant(engine.random({3, 5}, "x")), *head->uses()[0], targets, 8),
-               Error);
-  EXPECT_THROW(linear_cross_entropy(tape.constant(engine.random({2, 4}, "x")), *head->uses()[0], targets, 8),
-               Error);
+  EXPECT_THROW(
+      linear_cross_entropy(tape.constant(engine.random({3, 5}, "x")), *head->uses()[0], nullptr, targets, 8),
+      Error);
+  EXPECT_THROW(
+      linear_cross_entropy(tape.constant(engine.random({2, 4}, "x")), *head->uses()[0], nullptr, targets, 8),
+      Error);
   const Tensor high = engine.ids({3}, 1, "h");
   high.data<int32_t>()[1] = 8;
-  EXPECT_THROW(linear_cross_entropy(tape.constant(engine.random({3, 4}, "x")), *head->uses()[0], high, 8),
-               Error);
+  EXPECT_THROW(
+      linear_cross_entropy(tape.constant(engine.random({3, 4}, "x")), *head->uses()[0], nullptr, high, 8),
+      Error);
 }
 
 }  // namespace

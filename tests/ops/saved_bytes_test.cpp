@@ -133,10 +133,11 @@ TEST_P(SavedBytes, DropoutAddAndViewKeepNothing) {
 // The gradient of its input, made with the loss: neither the input nor logits [N,V].
 TEST_P(SavedBytes, LinearCrossEntropyKeepsTheGradientOfItsInput) {
   Weight& head = weight({V, C});
-  EXPECT_EQ(held([&](Tape& tape) {
-              linear_cross_entropy(input(tape, {B, S, C}), head, engine.ids({B, S}, V, "targets"), V);
-            }),
-            N * C * T);
+  EXPECT_EQ(
+      held([&](Tape& tape) {
+        linear_cross_entropy(input(tape, {B, S, C}), head, nullptr, engine.ids({B, S}, V, "targets"), V);
+      }),
+      N * C * T);
 }
 
 TEST_P(SavedBytes, RouterLogitsKeepTheirInput) {

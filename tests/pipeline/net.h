@@ -65,7 +65,7 @@ class Net : public TapeStage {
     return {{"hidden", {rows(micro), kTokens, kWidth}, Dtype::f32}};
   }
   Var loss(const Var& y, Weight& head, int micro) {
-    const Var loss = linear_cross_entropy(y, head, ids(micro, "targets"), kVocab);
+    const Var loss = linear_cross_entropy(y, head, nullptr, ids(micro, "targets"), kVocab);
     for (const float each : to_floats(loss.value)) losses.push_back(each);
     return loss;
   }

@@ -40,11 +40,15 @@ inline Config tiny(const std::string& family) {
   config.model.num_hidden_layers = 2;
   config.model.hidden_size = 24;
   config.model.num_attention_heads = 4;
-  config.model.num_key_value_heads = family == "gpt2" ? 4 : 2;
+  const bool has_biases = family == "gpt2" || family == "bert";
+  config.model.num_key_value_heads = has_biases ? 4 : 2;
   config.model.vocab_size = 41;
   config.model.max_position_embeddings = 16;
-  config.model.tie_word_embeddings = family == "gpt2";
-  config.model.bias = family == "gpt2";
+  config.model.tie_word_embeddings = config.model.bias = has_biases;
+  if (config.model.is_encoder()) {
+    config.model.attention_pattern = "full";
+    config.model.type_vocab_size = config.model.position_offset = 2;
+  }
   if (family.starts_with("moe")) add_experts(config.model, family);
   config.model = complete_model(config.model, 41, 12);
   config.data.seq_len = 12;
@@ -102,6 +106,7 @@ inline Batch make_batch(const Config& config, int64_t step, int64_t micro_batch)
         batch.document_starts.push_back(static_cast<int32_t>(t < 2 + b ? 0 : t < 7 ? 2 + b : 7));
     }
   }
+  if (config.model.is_encoder()) batch.document_ends = document_ends_of(batch.document_starts, batch.seq_len);
   return batch;
 }
 

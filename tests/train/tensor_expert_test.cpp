@@ -53,7 +53,8 @@ TEST(TensorExperts, RanksComputeTheirOwnRows) {
       const auto tensor = [&](const std::vector<int32_t>& ids) {
         return to_tensor(engine.arena, ids, batch.num_sequences, batch.seq_len);
       };
-      tape.backward(model->loss(tape, tensor(batch.tokens), tensor(batch.targets), RecomputePlan{}));
+      tape.backward(model->loss(tape, {.ids = tensor(batch.tokens), .targets = tensor(batch.targets)},
+                                RecomputePlan{}));
       const std::lock_guard lock(mutex);
       for (MoeLayer* layer : model->moe_layers()) loads[group.rank()].push_back(layer->take_load());
     });

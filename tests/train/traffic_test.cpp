@@ -316,7 +316,8 @@ TEST(ExpertTraffic, OfAPass) {
         const auto tensor = [&](const std::vector<int32_t>& ids) {
           return to_tensor(engine.arena, ids, batch.num_sequences, batch.seq_len);
         };
-        const Var loss = model->loss(tape, tensor(batch.tokens), tensor(batch.targets), RecomputePlan{});
+        const Var loss = model->loss(tape, {.ids = tensor(batch.tokens), .targets = tensor(batch.targets)},
+                                     RecomputePlan{});
         tape.backward(loss);
         group.barrier("all is done");
         of_rank[static_cast<size_t>(group.rank())] = group.traffic();

@@ -32,7 +32,7 @@ inline Accumulated compute_micro_batch_of(const Config& config, const Model& mod
   const auto ids = [&](const std::vector<int32_t>& of) {
     return to_tensor(arena, of, batch.num_sequences, batch.seq_len);
   };
-  const Var loss = model.loss(tape, ids(batch.tokens), ids(batch.targets), {});
+  const Var loss = model.loss(tape, {.ids = ids(batch.tokens), .targets = ids(batch.targets)}, {});
   Accumulated sums{.loss = 0.0, .tokens = static_cast<double>(batch.targets.size())};
   for (const float value : to_floats(loss.value)) sums.loss += double{value};
   tape.backward(loss);

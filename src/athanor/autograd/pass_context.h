@@ -25,6 +25,9 @@ struct PassContext {
   // Document mask, [num_sequences, full length] i32: the position at which each token's document begins; attention to
   // earlier positions is masked. Undefined: every sequence is one document.
   Tensor document_starts = {};
+  // The same shape: the position after the last one of each token's document. Beside document_starts where tokens see
+  // later ones.
+  Tensor document_ends = {};
   bool record = false;                     // record for backward()
   bool dropout = false;                    // training: apply dropout and the capacity of experts
   float loss_scale = 1.0f;                 // factor on the loss and so on all gradients (f16)

@@ -3,7 +3,7 @@
 //
 //   Tape tape(context);                                // context: seed, step, place in the global batch
 //   Var x = embedding(tape, ids, table, nullptr, 0);   // ops/ are functions on Vars
-//   Var loss = linear_cross_entropy(rms_norm(x, w, eps), head, targets, classes);
+//   Var loss = linear_cross_entropy(rms_norm(x, w, eps), head, /*bias=*/nullptr, targets, classes);
 //   tape.backward(loss);                               // gradients are added into each Weight's slot
 //
 // A node's backward has two parts: the gradient of its inputs, and the gradient of its weights. backward() runs both,

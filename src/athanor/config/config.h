@@ -66,4 +66,9 @@ struct Config {
       {};  // what is legal and doubtful, a sentence each; training says them first
 };
 
+// Whether tokens are taken out and filled in: data.objective, or what the model is for.
+inline bool masks_tokens(const Config& config) {
+  return config.data.objective == "auto" ? config.model.is_encoder() : config.data.objective == "masked";
+}
+
 }  // namespace athanor::config

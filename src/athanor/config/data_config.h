@@ -49,6 +49,12 @@ struct DataConfig {
   // true: a token attends only within its own document, in training and in evaluation; its position stays that in the
   // sequence.
   bool document_mask = false;
+  // What is learned (data/objectives/objective.h): "next-token" or "masked"; "auto": what the model is for.
+  std::string objective = "auto";
+  double mask_rate = 0.15;  // masked: share of the tokens that are to be filled in
+  double mask_random_rate = 0.1, mask_keep_rate = 0.1;  // of those: any token instead, and left as they are
+  bool mask_whole_words = false;
+  std::string mask_token = {};  // the tokenizer's, or an id where there is none; empty: [MASK] or <mask>
 };
 
 }  // namespace athanor::config

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "athanor/base/error.h"
 #include "athanor/config/effects.h"
+#include "athanor/masks/pattern.h"
 
 namespace athanor::config {
 
@@ -38,6 +40,16 @@ std::vector<std::string> doubtful_settings(const Config& config) {
     lines.push_back(
         "data.packing = \"best-fit\" without data.document_mask: documents that share a sequence see each "
         "other");
+  try {
+    const ModelConfig& m = config.model;
+    if (m.attention_pattern != (m.is_encoder() ? "full" : "causal"))
+      AttentionPattern::parse(m.attention_pattern)
+          .check_fits(
+              {.length = config.data.seq_len, .layers = m.num_hidden_layers, .heads = m.num_attention_heads});
+  } catch (const ConfigError& error) {
+    lines.push_back(fmt::format("model.attention_pattern is wider than data.seq_len = {}: {}",
+                                config.data.seq_len, error.what()));
+  }
   return lines;
 }
 

@@ -88,6 +88,8 @@ bool has_streams(const Config& c) {
                      [](const ChannelConfig& channel) { return channel.is_stream(); });
 }
 
+constexpr const char* kRotates = "a model.model_type other than gpt2 and bert, which learn their positions";
+constexpr const char* kMasked = "data.objective = \"masked\"";
 constexpr const char* kRollsBack = "guard.loss_spike, grad_norm or update_size = \"act\"";
 constexpr const char* kLlama3 = "model.rope_scaling = \"llama3\"";
 constexpr const char* kYarn = "model.rope_scaling = \"yarn\"";
@@ -98,10 +100,8 @@ constexpr const char* kValidation = "data.valid_fraction above 0, or a channel w
 constexpr std::array kEffects = {
     Effect{"model.intermediate_size", has_dense_layers,
            "model.first_k_dense_replace above 0 (the experts have moe_intermediate_size)"},
-    Effect{"model.rope_theta", [](const Config& c) { return c.model.model_type != "gpt2"; },
-           "a model.model_type other than gpt2, which learns its positions"},
-    Effect{"model.rope_scaling", [](const Config& c) { return c.model.model_type != "gpt2"; },
-           "a model.model_type other than gpt2, which learns its positions"},
+    Effect{"model.rope_theta", [](const Config& c) { return c.model.has_rope(); }, kRotates},
+    Effect{"model.rope_scaling", [](const Config& c) { return c.model.has_rope(); }, kRotates},
     Effect{"model.rope_factor", scales_rotations, "model.rope_scaling"},
     Effect{"model.rope_original_length", [](const Config& c) { return is_llama3(c) || is_yarn(c); },
            "model.rope_scaling = \"llama3\" or \"yarn\""},
@@ -122,6 +122,11 @@ constexpr std::array kEffects = {
     Effect{"model.router_z_loss_coef", is_moe, kMoe},
     Effect{"model.router_bias_update_rate", is_moe, kMoe},
     Effect{"model.capacity_factor", is_moe, kMoe},
+    Effect{"data.mask_rate", masks_tokens, kMasked},
+    Effect{"data.mask_random_rate", masks_tokens, kMasked},
+    Effect{"data.mask_keep_rate", masks_tokens, kMasked},
+    Effect{"data.mask_whole_words", masks_tokens, kMasked},
+    Effect{"data.mask_token", masks_tokens, kMasked},
     Effect{"data.shuffle_window", has_streams, "a channel with follow = true or path = \"-\""},
     Effect{"train.eval_every", [](const Config& c) { return has_validation(c) || c.train.eval_every == 0; },
            kValidation},

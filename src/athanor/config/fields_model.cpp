@@ -19,8 +19,10 @@ std::vector<Field<Config>> model_fields() {
        at<&C::model, &M::config>, path()},
       {"model", "model_type", "architecture",
        "llama has RMSNorm, RoPE and SwiGLU; gpt2 has LayerNorm, learned positions and GELU. mixtral and moe "
-       "are llama with experts in place of the MLP, moe with settings that Mixtral has not.",
-       at<&C::model, &M::model_type>, one_of({"llama", "gpt2", "mixtral", "moe"})},
+       "are llama with experts in place of the MLP, moe with settings that Mixtral has not. bert is an "
+       "encoder "
+       "(BERT, RoBERTa, BigBird): it fills in masked tokens, with the text on both sides in view.",
+       at<&C::model, &M::model_type>, one_of({"llama", "gpt2", "mixtral", "moe", "bert"})},
       {"model", "num_hidden_layers", "transformer blocks; 0: of the preset or model_type",
        "Parameters, activations and the time of a step grow in proportion.",
        at<&C::model, &M::num_hidden_layers>, at_least(0, 10000)},
@@ -40,7 +42,7 @@ std::vector<Field<Config>> model_fields() {
        "Set it only for weights whose heads have another size. It is even, because RoPE rotates pairs.",
        at<&C::model, &M::head_dim>, at_least(0, 1 << 14)},
       {"model", "intermediate_size",
-       "hidden size of the MLP; 0: 4 hidden_size (gpt2), 8/3 hidden_size (others)",
+       "hidden size of the MLP; 0: 4 hidden_size (gpt2, bert), 8/3 hidden_size (others)",
        "About two thirds of a block's parameters and of its time are here.",
        at<&C::model, &M::intermediate_size>, at_least(0, 1 << 22)},
       {"model", "vocab_size", "token ids; 0: the tokenizer's, up to a multiple of 64",
@@ -62,6 +64,17 @@ std::vector<Field<Config>> model_fields() {
        "0 is right for a corpus that is read once; 0.1 helps where a small one is read many times. It costs "
        "a random number for every element.",
        at<&C::model, &M::dropout>, below(0, 1)},
+      {"model", "hidden_act", "activation of the MLP; empty: that of model_type",
+       "silu in llama, gelu_new (tanh form) in gpt2; bert has gelu (exact) or gelu_new. Set it for weights "
+       "that "
+       "were trained with another.",
+       at<&C::model, &M::hidden_act>, one_of({"", "silu", "gelu", "gelu_new"})},
+      {"model", "type_vocab_size", "bert: token types, which tell the texts of a pair apart; 0: none",
+       "BERT has 2, RoBERTa 1. All tokens of a sequence are of the first.",
+       at<&C::model, &M::type_vocab_size>, at_least(0, 1 << 16)},
+      {"model", "position_offset", "bert: rows of the position table before that of the first position",
+       "2 in RoBERTa's weights, whose first rows are unused; 0 in new models.",
+       at<&C::model, &M::position_offset>, at_least(0, 1 << 16)},
       {"model", "attention_pattern", "which tokens a token attends to, by layers and heads",
        "\"causal + window:1024\" is a sliding window; docs/attention.md has the terms, 'athanor attention "
        "show' "
@@ -106,7 +119,7 @@ std::vector<Field<Config>> model_fields() {
        "trained "
        "with another.",
        at<&C::model, &M::rope_attention_factor>, at_least(0)},
-      {"model", "rms_norm_eps", "epsilon of RMSNorm, in gpt2 of LayerNorm",
+      {"model", "rms_norm_eps", "epsilon of RMSNorm, in gpt2 and bert of LayerNorm",
        "Leave it, but for weights that were trained with another.", at<&C::model, &M::rms_norm_eps>,
        above(0)},
       {"model", "initializer_range", "standard deviation of initial weights",

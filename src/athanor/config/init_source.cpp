@@ -14,9 +14,9 @@ namespace {
 
 // Keys of [model] that a config may set otherwise than the weights' own.
 constexpr std::array kMayDiffer = {
-    "model.attention_pattern",        // has no parameters; windows are narrowed and widened in finetuning
-    "model.dropout",                  // acts in training only, and is often another one in finetuning
-    "model.max_position_embeddings",  // with RoPE a limit and no parameter; gpt2's table is compared all the same
+    "model.attention_pattern",  // has no parameters; windows are narrowed and widened in finetuning
+    "model.dropout",            // acts in training only, and is often another one in finetuning
+    "model.max_position_embeddings",  // with RoPE a limit and no parameter; tables of positions are compared all the same
     "model.router_aux_loss_coef",     // coefficients of losses that are added in training
     "model.router_z_loss_coef",       //
     "model.router_bias_update_rate",  // how fast the balancing bias moves, not what it is
@@ -30,13 +30,14 @@ bool is_of_scaled_rotations(const std::string& key) {
 
 bool may_differ(const Config& config, const std::string& key) {
   if (is_of_scaled_rotations(key)) return true;
-  if (config.model.model_type == "gpt2" && key == "model.max_position_embeddings") return false;
+  if (!config.model.has_rope() && key == "model.max_position_embeddings") return false;
   return std::find(kMayDiffer.begin(), kMayDiffer.end(), key) != kMayDiffer.end();
 }
 
-// What no config.json says. GPT-2's resid_pdrop is model.dropout; other families have no dropout there.
+// What no config.json says. GPT-2's resid_pdrop and BERT's hidden_dropout_prob are model.dropout; other families have no
+// dropout there.
 bool is_beside_file(const Config& config, const std::string& key) {
-  return key == "model.dropout" ? config.model.model_type != "gpt2"
+  return key == "model.dropout" ? config.model.has_rope()
                                 : key == "model.router_z_loss_coef" || key == "model.capacity_factor";
 }
 

@@ -14,7 +14,7 @@ namespace {
 ModelConfig llama(int64_t layers, int64_t width, int64_t heads, int64_t kv_heads, int64_t ffn_width,
                   int64_t vocab_size, int64_t max_seq_len) {
   ModelConfig model;
-  model.model_type = "llama";
+  model.model_type = "llama", model.hidden_act = "silu";
   model.num_hidden_layers = layers, model.hidden_size = width, model.num_attention_heads = heads,
   model.num_key_value_heads = kv_heads;
   model.intermediate_size = ffn_width, model.vocab_size = vocab_size,
@@ -30,10 +30,48 @@ ModelConfig llama3(ModelConfig model, bool tied) {
 
 ModelConfig gpt2(int64_t layers, int64_t width, int64_t heads, int64_t vocab_size, int64_t max_seq_len) {
   ModelConfig model;
-  model.model_type = "gpt2";
+  model.model_type = "gpt2", model.hidden_act = "gelu_new";
   model.num_hidden_layers = layers, model.hidden_size = width, model.num_attention_heads = heads;
   model.vocab_size = vocab_size, model.max_position_embeddings = max_seq_len;
   model.tie_word_embeddings = true, model.bias = true;
+  return model;
+}
+
+ModelConfig bert(int64_t layers, int64_t width, int64_t heads, int64_t vocab_size, int64_t max_seq_len) {
+  ModelConfig model;
+  model.model_type = "bert", model.hidden_act = "gelu", model.attention_pattern = "full";
+  model.num_hidden_layers = layers, model.hidden_size = width, model.num_attention_heads = heads;
+  model.vocab_size = vocab_size, model.max_position_embeddings = max_seq_len;
+  model.tie_word_embeddings = true, model.bias = true;
+  model.type_vocab_size = 2, model.dropout = 0.1, model.rms_norm_eps = 1e-12;
+  return model;
+}
+
+ModelConfig roberta(ModelConfig model) {
+  model.type_vocab_size = 1, model.position_offset = 2, model.rms_norm_eps = 1e-5;
+  return model;
+}
+
+ModelConfig bigbird(ModelConfig model) {
+  model.hidden_act = "gelu_new";
+  model.attention_pattern = "global:64,64 + block_band:64,1 + random:3";
+  return model;
+}
+
+ModelConfig mistral(ModelConfig model, double rope_theta, const char* pattern) {
+  model.rope_theta = rope_theta, model.attention_pattern = pattern;
+  return model;
+}
+
+ModelConfig tied(ModelConfig model, double rope_theta) {
+  model.rope_theta = rope_theta, model.tie_word_embeddings = true;
+  return model;
+}
+
+// Rotations stretched to 131,072 positions as in Llama 3.1 and 3.2.
+ModelConfig llama31(ModelConfig model, bool tied, double factor) {
+  model = llama3(model, tied);
+  model.rope_scaling = "llama3", model.rope_factor = factor, model.rope_original_length = 8192;
   return model;
 }
 
@@ -98,6 +136,31 @@ const std::vector<Preset>& presets() {
       {"deepseek-v3-like",
        deepseek_v3(moe(llama(61, 7168, 128, 0, 18432, 129280, 4096), 256, 8, 2048), 3, 2.5, 0.001)},
       {"llama-3-70b", llama3(llama(80, 8192, 64, 8, 28672, 128256, 8192), false)},
+      {"llama-3.1-8b", llama31(llama(32, 4096, 32, 8, 14336, 128256, 131072), false, 8.0)},
+      {"llama-3.1-70b", llama31(llama(80, 8192, 64, 8, 28672, 128256, 131072), false, 8.0)},
+      {"llama-3.1-405b", llama31(llama(126, 16384, 128, 8, 53248, 128256, 131072), false, 8.0)},
+      {"llama-3.2-1b", llama31(llama(16, 2048, 32, 8, 8192, 128256, 131072), true, 32.0)},
+      {"llama-3.2-3b", llama31(llama(28, 3072, 24, 8, 8192, 128256, 131072), true, 32.0)},
+      {"mistral-7b-v0.1", mistral(llama(32, 4096, 32, 8, 14336, 32000, 32768), 1e4, "causal + window:4096")},
+      {"mistral-7b-v0.3", mistral(llama(32, 4096, 32, 8, 14336, 32768, 32768), 1e6, "causal")},
+      {"mixtral-8x22b", mixtral(moe(llama(56, 6144, 48, 8, 16384, 32000, 65536), 8, 2, 16384), 0.001)},
+      {"mixtral-8x22b-v0.3", mixtral(moe(llama(56, 6144, 48, 8, 16384, 32768, 65536), 8, 2, 16384), 0.001)},
+      {"smollm2-135m", tied(llama(30, 576, 9, 3, 1536, 49152, 8192), 1e5)},
+      {"smollm2-360m", tied(llama(32, 960, 15, 5, 2560, 49152, 8192), 1e5)},
+      {"bert-tiny", bert(2, 128, 2, 30522, 512)},
+      {"bert-mini", bert(4, 256, 4, 30522, 512)},
+      {"bert-small", bert(4, 512, 8, 30522, 512)},
+      {"bert-medium", bert(8, 512, 8, 30522, 512)},
+      {"bert-base-uncased", bert(12, 768, 12, 30522, 512)},
+      {"bert-base-cased", bert(12, 768, 12, 28996, 512)},
+      {"bert-base-chinese", bert(12, 768, 12, 21128, 512)},
+      {"bert-base-multilingual-cased", bert(12, 768, 12, 119547, 512)},
+      {"bert-large-uncased", bert(24, 1024, 16, 30522, 512)},
+      {"bert-large-cased", bert(24, 1024, 16, 28996, 512)},
+      {"roberta-base", roberta(bert(12, 768, 12, 50265, 512))},
+      {"roberta-large", roberta(bert(24, 1024, 16, 50265, 512))},
+      {"bigbird-roberta-base", bigbird(bert(12, 768, 12, 50358, 4096))},
+      {"bigbird-roberta-large", bigbird(bert(24, 1024, 16, 50358, 4096))},
   };
   return all;
 }
@@ -105,6 +168,7 @@ const std::vector<Preset>& presets() {
 // What a config without a preset gets: a model that trains on a laptop.
 ModelConfig smallest_model(const std::string& model_type) {
   if (model_type == "gpt2") return gpt2(4, 128, 4, 0, 0);
+  if (model_type == "bert") return bert(2, 128, 2, 0, 0);
   ModelConfig experts = mixtral(moe(llama(4, 256, 4, 0, 0, 0, 0), 8, 2, 0), 0.01);
   experts.model_type = model_type;
   if (experts.has_experts()) return experts;
@@ -151,7 +215,7 @@ std::string derivation(std::string_view name, const ModelConfig& model, int64_t 
   if (name == "num_key_value_heads") return "num_attention_heads";
   if (name == "head_dim") return "hidden_size / num_attention_heads";
   if (name == "intermediate_size")
-    return model.model_type == "gpt2" ? "4 hidden_size" : "8/3 hidden_size, up to a multiple of 64";
+    return model.has_rope() ? "8/3 hidden_size, up to a multiple of 64" : "4 hidden_size";
   if (name == "moe_intermediate_size") return "intermediate_size";
   if (name == "max_position_embeddings") return "data.seq_len";
   return fmt::format("the tokenizer's {}, up to a multiple of 64", tokenizer_vocab);
@@ -180,13 +244,14 @@ ModelConfig complete_model(ModelConfig model, int64_t tokenizer_vocab, int64_t s
   const auto fill = [](int64_t& field, int64_t value) {
     if (field == 0) field = value;
   };
+  if (model.hidden_act.empty()) model.hidden_act = smallest.hidden_act;
   fill(model.num_hidden_layers, smallest.num_hidden_layers);
   fill(model.hidden_size, smallest.hidden_size);
   fill(model.num_attention_heads, smallest.num_attention_heads);
   fill(model.num_key_value_heads, model.num_attention_heads);
   fill(model.head_dim, model.hidden_size / model.num_attention_heads);
   fill(model.intermediate_size,
-       model.model_type == "gpt2" ? 4 * model.hidden_size : round_up_64((8 * model.hidden_size + 2) / 3));
+       model.has_rope() ? round_up_64((8 * model.hidden_size + 2) / 3) : 4 * model.hidden_size);
   if (model.has_experts()) {
     fill(model.num_experts, smallest.num_experts);
     fill(model.num_experts_per_tok, smallest.num_experts_per_tok);
@@ -251,10 +316,15 @@ int64_t num_params(const ModelConfig& m) {
   const int64_t attention =
       m.hidden_size * (2 * queries + 2 * keys) + bias * (queries + 2 * keys + m.hidden_size);
   const int64_t embeddings = m.vocab_size * m.hidden_size * (m.tie_word_embeddings ? 1 : 2);
-  if (m.model_type == "gpt2") {
+  if (!m.has_rope()) {
     const int64_t mlp =
         2 * m.hidden_size * m.intermediate_size + bias * (m.intermediate_size + m.hidden_size);
     const int64_t norm = m.hidden_size * (1 + bias);
+    if (m.is_encoder())
+      return embeddings +
+             (m.max_position_embeddings + m.position_offset + m.type_vocab_size) * m.hidden_size +
+             m.num_hidden_layers * (attention + mlp + 2 * norm) + 2 * norm +
+             m.hidden_size * (m.hidden_size + bias) + m.vocab_size;
     return embeddings + m.max_position_embeddings * m.hidden_size +
            m.num_hidden_layers * (attention + mlp + 2 * norm) + norm;
   }

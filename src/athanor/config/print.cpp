@@ -231,13 +231,14 @@ nlohmann::ordered_json json_of(const Phase& phase) {
   return json;
 }
 
-// What a pattern leaves of the pairs and blocks of causal order, over all layers and heads. Nothing of a config that is not valid,
+// What a pattern leaves of the pairs and blocks of causal order, in an encoder of all, over all layers and heads. Nothing of a config that is not valid,
 // and of sequences so long that it takes time to say.
 std::string attention_line(const Config& config) try {
   constexpr int64_t kLongest = 16384;
   const ModelConfig& m = config.model;
   const int64_t length = config.data.seq_len;
-  if (m.attention_pattern == "causal" || length > kLongest) return "";
+  const bool both_sides = m.is_encoder();
+  if (m.attention_pattern == (both_sides ? "full" : "causal") || length > kLongest) return "";
   const AttentionPattern pattern = AttentionPattern::parse(m.attention_pattern);
   double pairs = 0.0, blocks = 0.0, all_blocks = 0.0;
   for (int64_t layer = 0; layer < m.num_hidden_layers; ++layer) {
@@ -249,15 +250,25 @@ std::string attention_line(const Config& config) try {
       const AttentionMask::Figures& figures = mask.figures(mask.rule_of(head));
       pairs += static_cast<double>(figures.pairs);
       blocks += static_cast<double>(figures.full_blocks + figures.partial_blocks);
-      all_blocks += static_cast<double>(mask.query_blocks() * (mask.query_blocks() + 1)) / 2.0;
+      const int64_t side = mask.query_blocks();
+      all_blocks += static_cast<double>(both_sides ? side * side : side * (side + 1) / 2);
     }
   }
   const auto heads = static_cast<double>(m.num_hidden_layers * m.num_attention_heads);
-  const double all_pairs = heads * static_cast<double>(length) * static_cast<double>(length + 1) / 2.0;
-  return fmt::format("# Attention: {:.1f} % of the causal pairs, {:.1f} % of the blocks ({} tokens).\n",
-                     100.0 * pairs / all_pairs, 100.0 * blocks / all_blocks, length);
+  const double all_pairs =
+      heads * static_cast<double>(both_sides ? length * length : length * (length + 1) / 2);
+  return fmt::format("# Attention: {:.1f} % of the {}pairs, {:.1f} % of the blocks ({} tokens).\n",
+                     100.0 * pairs / all_pairs, both_sides ? "" : "causal ", 100.0 * blocks / all_blocks,
+                     length);
 } catch (const ConfigError&) {
   return "";
+}
+
+// Published counts of encoders are those with a pooler in place of the head.
+std::string with_pooler(const ModelConfig& model) {
+  if (!model.is_encoder()) return "";
+  const int64_t count = num_params(model) - 2 * model.hidden_size - model.vocab_size;
+  return fmt::format("; {} with a pooler in place of the head", with_commas(count));
 }
 
 std::string headline(const Config& config) {
@@ -266,8 +277,8 @@ std::string headline(const Config& config) {
   const ModelConfig& model = config.model;
   if (model.vocab_size == 0 || model.num_hidden_layers == 0) return run;
   return run +
-         fmt::format("# Model: {} parameters ({}{}).\n", with_commas(num_params(model)), model.model_type,
-                     model.preset.empty() ? "" : ", preset " + printable(model.preset)) +
+         fmt::format("# Model: {} parameters ({}{}{}).\n", with_commas(num_params(model)), model.model_type,
+                     model.preset.empty() ? "" : ", preset " + printable(model.preset), with_pooler(model)) +
          attention_line(config);
 }
 

@@ -155,6 +155,7 @@ void validate(const Config& config) {
   validate_offload(config);
   check_recompute(config);
   check_guard(config);
+  check_objective(config);
   check_samples(config);
   check_phases(config);
 }

@@ -58,16 +58,16 @@ auto of_pattern(const Config& config, const Body& body) {
   }
 }
 
-// The families of [model] predict the next token.
+// Decoders predict the next token, so that none may see it.
 void check_attention(const Config& config) {
   const ModelConfig& m = config.model;
   const char* key = "model.attention_pattern";
   const auto pattern = of_pattern(config, [&] { return AttentionPattern::parse(m.attention_pattern); });
-  if (pattern.text() == "causal") return;
+  if (pattern.text() == (m.is_encoder() ? "full" : "causal")) return;
   require(config.train.device != "cuda", config, key,
-          "got '{}' with train.device = \"cuda\", expected 'causal': only the CPU's kernels have masks",
-          printable(m.attention_pattern));
-  require(pattern.is_causal(), config, key,
+          "got '{}' with train.device = \"cuda\", expected '{}': only the CPU's kernels have masks",
+          printable(m.attention_pattern), m.is_encoder() ? "full" : "causal");
+  require(m.is_encoder() || pattern.is_causal(), config, key,
           "got '{}', expected one in which no token sees a later one, since a {} predicts the next token: "
           "add 'causal'",
           printable(m.attention_pattern), m.model_type);
@@ -75,7 +75,9 @@ void check_attention(const Config& config) {
           "got '{}', expected no documents: those of the data are kept apart by data.attend_across_documents "
           "= false",
           printable(m.attention_pattern));
-  const int64_t length = config.data.seq_len, heads = m.num_attention_heads;
+  // It must fit the longest context of the model; sequences may be shorter (doubtful.h tells).
+  const int64_t length = std::max(config.data.seq_len, m.max_position_embeddings);
+  const int64_t heads = m.num_attention_heads;
   of_pattern(config,
              [&] { pattern.check_fits({.length = length, .layers = m.num_hidden_layers, .heads = heads}); });
   const int64_t group = heads / m.num_key_value_heads;
@@ -90,6 +92,28 @@ void check_attention(const Config& config) {
               "head of keys",
               head, head / group * group, layer);
   }
+}
+
+// What some families have and others not.
+void check_family(const Config& config) {
+  const ModelConfig& m = config.model;
+  const bool is_bert = m.is_encoder();
+  const std::string act = is_bert ? "gelu" : m.has_rope() ? "silu" : "gelu_new";
+  require(m.hidden_act.empty() || m.hidden_act == act || (is_bert && m.hidden_act == "gelu_new"), config,
+          "model.hidden_act", "got '{}', expected {}{}: that of a {}", printable(m.hidden_act), act,
+          is_bert ? " or gelu_new" : "", m.model_type);
+  if (!m.has_rope())
+    require(m.num_key_value_heads == m.num_attention_heads, config, "model.num_key_value_heads",
+            "got {}, expected model.num_attention_heads = {}: a {} has no grouped-query attention",
+            m.num_key_value_heads, m.num_attention_heads, m.model_type);
+  else
+    require(m.head_dim % 2 == 0, config, "model.head_dim",
+            "got {}, expected an even number: rotary embedding rotates pairs of elements", m.head_dim);
+  if (is_bert) return;
+  require(m.type_vocab_size == 0, config, "model.type_vocab_size",
+          "got {}, expected 0: a {} has no token types, a bert has", m.type_vocab_size, m.model_type);
+  require(m.position_offset == 0, config, "model.position_offset",
+          "got {}, expected 0: a {} has no such rows, a bert may", m.position_offset, m.model_type);
 }
 
 }  // namespace
@@ -129,13 +153,7 @@ void check_model(const Config& config) {
   require(m.num_attention_heads * m.head_dim <= int64_t{1} << 24, config, "model.head_dim",
           "got {} heads of {}, expected at most {} elements of attention", m.num_attention_heads, m.head_dim,
           int64_t{1} << 24);
-  if (m.model_type != "gpt2")
-    require(m.head_dim % 2 == 0, config, "model.head_dim",
-            "got {}, expected an even number: rotary embedding rotates pairs of elements", m.head_dim);
-  if (m.model_type == "gpt2")
-    require(m.num_key_value_heads == m.num_attention_heads, config, "model.num_key_value_heads",
-            "got {}, expected model.num_attention_heads = {}: gpt2 has no grouped-query attention",
-            m.num_key_value_heads, m.num_attention_heads);
+  check_family(config);
   check_experts(config);
   check_rotations(config);
   check_attention(config);

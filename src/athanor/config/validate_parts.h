@@ -11,6 +11,7 @@ void check_recompute(const Config& config);      // that the model has the block
 void check_layout(const Config& config);         // validate_layout.cpp: tp, sp, cp, pp, ep
 void check_data_parallel(const Config& config);  // validate_data_parallel.cpp: what sums of gradients go with
 void check_guard(const Config& config);          // validate_guard.cpp: what a guard that acts goes with
+void check_objective(const Config& config);      // validate_objective.cpp: data.objective and its model
 void check_samples(const Config& config);        // validate_samples.cpp: train.sample_*
 void check_phases(const Config& config);         // validate_phases.cpp: each phase as a config of its own
 

@@ -17,6 +17,9 @@ void check_samples(const Config& config) {
     without_effect("train.sample_temperature", t.sample_temperature == defaults.sample_temperature);
     return;
   }
+  require(!config.model.is_encoder(), config, "train.sample_every",
+          "got {} with model.model_type = \"{}\", expected 0: an encoder continues no text", t.sample_every,
+          config.model.model_type);
   // Every rank that generates a sample needs the whole model and the whole sequence.
   const ParallelConfig& p = config.parallel;
   const auto whole_model = [&](const char* key, int64_t value, int64_t expected, const char* reason) {

@@ -14,6 +14,18 @@ std::string file_name(const std::string& path) {
 
 }  // namespace
 
+std::vector<int32_t> document_ends_of(std::span<const int32_t> starts, int64_t seq_len) {
+  std::vector<int32_t> ends(starts.size());
+  for (int64_t i = std::ssize(starts) - 1; i >= 0; --i) {
+    const auto at = static_cast<size_t>(i);
+    const bool is_last = (i + 1) % seq_len == 0;
+    ends[at] = is_last                        ? static_cast<int32_t>(seq_len)
+               : starts[at + 1] == starts[at] ? ends[at + 1]
+                                              : static_cast<int32_t>(i % seq_len + 1);
+  }
+  return ends;
+}
+
 BatchReader::BatchReader(std::span<const Channel> channels, Sampler sampler, int64_t micro_batch_size,
                          OnDamage on_damage)
     : channels_(channels),
@@ -65,6 +77,9 @@ void BatchReader::read(int64_t step, int64_t micro_batch, Batch& batch) const {
                    has_starts ? row(batch.document_starts) : std::span<int32_t>()},
                   ids, batch.damage);
   }
+  batch.document_ends = channels_[0].objective() == nullptr || batch.document_starts.empty()
+                            ? std::vector<int32_t>()
+                            : document_ends_of(batch.document_starts, seq_len_);
 }
 
 // What one sequence of a batch is; places that no window fills are padding, a document of their own without targets.
@@ -102,7 +117,13 @@ void BatchReader::read_sequence(const Sample& sample, const Row& row, std::vecto
   if (!row.starts.empty())
     std::fill(row.starts.begin() + static_cast<std::ptrdiff_t>(at), row.starts.end(),
               static_cast<int32_t>(at));
-  if (!is_left_out) return;
+  if (!is_left_out) {
+    const Channel& channel = channels_[static_cast<size_t>(sample.channel)];
+    if (channel.objective() != nullptr)
+      channel.objective()->apply({channel.name(), sample.epoch, sample.sequence},
+                                 {row.tokens, row.targets, static_cast<int64_t>(at)});
+    return;
+  }
   std::fill(row.tokens.begin(), row.tokens.end(), 0);
   std::fill(row.targets.begin(), row.targets.end(), kNoTarget);
 }

@@ -9,7 +9,8 @@
 // Thread rule: a reader is const and serves any thread; a batch belongs to one thread.
 // A sequence in quarantine (sampler.h) has the ids 0 and no targets. Loss and gradients are sums over the targets, divided
 // by the number of targets in the step: tokens that the loss mask (loss_mask.h) leaves out do not count either. Padding of
-// packed sequences has the ids 0, no targets, and sees nothing but itself where there is a document mask.
+// packed sequences has the ids 0, no targets, and sees nothing but itself where there is a document mask. The target of a
+// token is the one after it, or what the objective of the channels makes of the sequence (objectives/objective.h).
 // Errors: Error naming channel, position and id for an id outside the vocabulary, where that is not reported.
 #pragma once
 
@@ -30,11 +31,13 @@ struct Batch {
   int64_t num_sequences = 0;        // B; the last micro-batch of a step may be smaller
   int64_t seq_len = 0;              // T
   std::vector<int32_t> tokens;      // [B,T]
-  std::vector<int32_t> targets;     // [B,T]: targets[b,t] follows tokens[b,t]; kNoTarget: it does not count
+  std::vector<int32_t> targets;     // [B,T]: what is to be said at each place; kNoTarget: nothing
   std::vector<int32_t> channel_of;  // [B]: index into the channels
   // Document mask, [B,T]: the position in the sequence where each token's document begins; the token attends to nothing
   // before it. Empty: no mask, a token attends to its whole sequence.
   std::vector<int32_t> document_starts = {};
+  // Beside it where tokens see later ones (data/objectives): the position after each token's document.
+  std::vector<int32_t> document_ends = {};
   // What was found of sequences that are not known to be damaged. They have no targets, as those in quarantine.
   std::vector<DamagedToken> damage = {};
 };
@@ -48,6 +51,9 @@ struct Quarantine {
 };
 
 enum class OnDamage : uint8_t { fail, report };  // an Error; Batch::damage
+
+// The position after the document of each token [B,T], by where their documents begin.
+std::vector<int32_t> document_ends_of(std::span<const int32_t> starts, int64_t seq_len);
 
 class BatchReader {
  public:

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "athanor/data/indexed_dataset.h"
+#include "athanor/data/objectives/objective.h"
 #include "athanor/data/packing/best_fit.h"
 #include "athanor/data/spool/spool.h"
 #include "athanor/data/text_bytes.h"
@@ -39,9 +40,10 @@ struct ChannelOptions {
   double weight = 1.0;  // 0: the channel is only evaluated and needs no training sequence
   int64_t seq_len = 256;
   double valid_fraction = 0.01;
-  int64_t vocab_size = 0;      // of the model: ids must be below
-  bool document_mask = false;  // tokens attend within their own document only
-  bool best_fit = false;       // documents are packed, not cut from a stream
+  int64_t vocab_size = 0;                           // of the model: ids must be below
+  bool document_mask = false;                       // tokens attend within their own document only
+  bool best_fit = false;                            // documents are packed, not cut from a stream
+  std::shared_ptr<const Objective> objective = {};  // null: next-token prediction
 };
 
 // A target that is not predicted: it does not count, and it has neither loss nor gradient.
@@ -105,6 +107,7 @@ class Channel {
   // How many of the tokens [first, last) of that stream count.
   int64_t count_valid(int64_t first, int64_t last) const;
 
+  const Objective* objective() const { return options_.objective.get(); }  // null: next-token prediction
   bool tells_documents_apart() const { return options_.document_mask; }
   // Of the tokens from `first` on, how many of them come before the start of each one's document; 0 for the document
   // that token `first` is in. Of the stream for training, and of that which windows are of.

@@ -187,6 +187,8 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
       fmt::format("data: seq_len={} valid_fraction={} tokenizer={}{}\n", data.seq_len, data.valid_fraction,
                   dataset.tokenizer == nullptr ? "none" : tokenizer_hash(*dataset.tokenizer),
                   best_fit ? " packing=best-fit" : "");
+  const auto objective = make_objective(config, dataset.tokenizer.get(), dataset.vocab_size);
+  if (objective != nullptr) dataset.identity += fmt::format("objective: {}\n", objective->identity());
   TokenFiles files(env, config, options, dataset);
   std::set<std::string> names;
   std::vector<std::string> contents;  // of each channel
@@ -195,7 +197,7 @@ Dataset open_dataset(const Config& config, Env& env, const DatasetOptions& optio
       throw ConfigError(
           fmt::format("data.channels: two are named '{}', expected different names", channel.name));
     const ChannelOptions of_channel{channel.name,       channel.weight,     data.seq_len, data.valid_fraction,
-                                    dataset.vocab_size, data.document_mask, best_fit};
+                                    dataset.vocab_size, data.document_mask, best_fit,     objective};
     const auto valid = channel.valid_path.empty() ? nullptr : files.open(channel, channel.valid_path);
     if (channel.is_stream()) {
       dataset.channels.emplace_back(of_channel, open_spool(env, config, channel, options, dataset), bytes,

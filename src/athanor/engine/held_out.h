@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "athanor/comm/group.h"
+#include "athanor/models/inputs.h"
 #include "athanor/tensor/tensor.h"
 
 namespace athanor::engine {
 
 // The windows of one forward pass; all have the same length T.
 struct HeldOutBatch {
-  Tensor inputs, targets;       // [b,T] i32
-  Tensor document_starts = {};  // [b,T] i32 (data/batch.h), with a document mask
+  ModelInputs inputs;  // [b,T]
+  // [b,T] i32, with a document mask (autograd/pass_context.h)
+  Tensor document_starts = {}, document_ends = {};
 };
 
 // Who computes the losses: the model on this rank, or the stages of a pipeline.

@@ -15,9 +15,12 @@ MicroBatch make_micro_batch(Arena& arena, const TrainState& state, const Batch& 
                             const ContextParallel* context) {
   const int64_t length = context == nullptr ? batch.seq_len : context->seq_len();
   const auto own = [&](const std::vector<int32_t>& values) {
-    const bool whole = context == nullptr || arena.queue().device() == Device::null;
-    return to_tensor(arena, whole ? values : context->take(values, batch.num_sequences), batch.num_sequences,
+    const bool all = context == nullptr || arena.queue().device() == Device::null;
+    return to_tensor(arena, all ? values : context->take(values, batch.num_sequences), batch.num_sequences,
                      length);
+  };
+  const auto whole = [&](const std::vector<int32_t>& values) {
+    return values.empty() ? Tensor{} : to_tensor(arena, values, batch.num_sequences, batch.seq_len);
   };
   return {{.seed = state.seed,
            .step = static_cast<uint64_t>(state.step + 1),
@@ -25,14 +28,12 @@ MicroBatch make_micro_batch(Arena& arena, const TrainState& state, const Batch& 
            .num_sequences = batch.num_sequences,
            .seq_len = length,
            .part = context == nullptr ? nullptr : &context->part(),
-           .document_starts = batch.document_starts.empty() ? Tensor{}
-                                                            : to_tensor(arena, batch.document_starts,
-                                                                        batch.num_sequences, batch.seq_len),
+           .document_starts = whole(batch.document_starts),
+           .document_ends = whole(batch.document_ends),
            .record = true,
            .dropout = true,
            .loss_scale = static_cast<float>(state.loss_scale.scale)},
-          own(batch.tokens),
-          own(batch.targets)};
+          {.ids = own(batch.tokens), .targets = own(batch.targets)}};
 }
 
 void MicroBatchLosses::add(int64_t micro_batch, const Batch& batch, const ContextParallel* context,

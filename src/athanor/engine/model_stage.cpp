@@ -17,7 +17,7 @@ ModelStage::ModelStage(const Model& model, const ModelPart& part, RecomputePlan 
 
 std::vector<TensorSpec> ModelStage::boundary(bool exists, int micro_batch) const {
   if (!exists) return {};
-  const Tensor ids = hooks_.micro_batch(micro_batch).ids;
+  const Tensor ids = hooks_.micro_batch(micro_batch).inputs.ids;
   const int64_t width = model_.config().hidden_size;
   const Shape shape = hooks_.token_ranks == 1
                           ? Shape{ids.dim(0), ids.dim(1), width}
@@ -31,7 +31,7 @@ PassContext ModelStage::context(int micro_batch) {
 
 std::vector<Var> ModelStage::compute(Tape& tape, int micro_batch, const std::vector<Var>& x) {
   const MicroBatch batch = hooks_.micro_batch(micro_batch);
-  Var y = model_.run(part_, tape, batch.ids, x.empty() ? Var{} : x.front(), batch.targets, recompute_);
+  Var y = model_.run(part_, tape, batch.inputs, x.empty() ? Var{} : x.front(), recompute_);
   if (part_.ends && hooks_.on_loss) hooks_.on_loss(micro_batch, y.value);
   return {std::move(y)};
 }

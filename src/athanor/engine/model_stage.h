@@ -18,10 +18,10 @@
 
 namespace athanor::engine {
 
-// The input of a stage for one micro-batch. Stages in the middle use only the length of `ids`.
+// The input of a stage for one micro-batch. Stages in the middle use only the shape of inputs.ids.
 struct MicroBatch {
   PassContext context;
-  Tensor ids, targets;  // [B,S] i32
+  ModelInputs inputs;
 };
 
 struct ModelStageHooks {

@@ -45,11 +45,11 @@ std::vector<double> PipelineRunner::sum_losses(std::span<const HeldOutBatch> bat
   std::vector<double> sums(batches.size(), 0.0);
   const auto inputs = [&](int micro) -> MicroBatch {
     const HeldOutBatch& batch = batches[static_cast<size_t>(micro)];
-    return {{.num_sequences = batch.inputs.dim(0),
-             .seq_len = batch.inputs.dim(1),
-             .document_starts = batch.document_starts},
-            batch.inputs,
-            batch.targets};
+    return {{.num_sequences = batch.inputs.ids.dim(0),
+             .seq_len = batch.inputs.ids.dim(1),
+             .document_starts = batch.document_starts,
+             .document_ends = batch.document_ends},
+            batch.inputs};
   };
   const auto on_loss = [&](int micro, const Tensor& loss) {
     sums[static_cast<size_t>(micro)] = sum_of_tokens(loss);

@@ -3,30 +3,31 @@
 #include <algorithm>
 #include <cmath>
 
+#include "athanor/engine/micro_batch.h"
+
 namespace athanor::evaluate {
 namespace {
 
 // What windows of one length are made of; `starts` may be empty.
 struct Windows {
-  std::vector<int32_t> inputs, targets, starts;  // [batch,length]
+  std::vector<int32_t> inputs, targets, starts, ends = {};  // [batch,length]
 };
 
 HeldOutBatch to_batch(Arena& arena, const Windows& windows, int64_t batch, int64_t length) {
-  HeldOutBatch tensors{.inputs = empty(arena, {batch, length}, Dtype::i32, Category::activations),
-                       .targets = empty(arena, {batch, length}, Dtype::i32, Category::activations)};
-  copy_from_host(tensors.inputs, windows.inputs.data(), tensors.inputs.size_bytes());
-  copy_from_host(tensors.targets, windows.targets.data(), tensors.targets.size_bytes());
-  if (windows.starts.empty()) return tensors;
-  tensors.document_starts = empty(arena, {batch, length}, Dtype::i32, Category::activations);
-  copy_from_host(tensors.document_starts, windows.starts.data(), tensors.document_starts.size_bytes());
-  return tensors;
+  const auto tensor = [&](const std::vector<int32_t>& values) {
+    return values.empty() ? Tensor{} : to_tensor(arena, values, batch, length);
+  };
+  return {.inputs = {.ids = tensor(windows.inputs), .targets = tensor(windows.targets)},
+          .document_starts = tensor(windows.starts),
+          .document_ends = tensor(windows.ends)};
 }
 
 double sum_losses(const Model& model, const HeldOutBatch& batch) {
-  Tape tape({.num_sequences = batch.inputs.dim(0),
-             .seq_len = batch.inputs.dim(1),
-             .document_starts = batch.document_starts});
-  return sum_of_tokens(model.loss(tape, batch.inputs, batch.targets, {}).value);
+  Tape tape({.num_sequences = batch.inputs.ids.dim(0),
+             .seq_len = batch.inputs.ids.dim(1),
+             .document_starts = batch.document_starts,
+             .document_ends = batch.document_ends});
+  return sum_of_tokens(model.loss(tape, batch.inputs, {}).value);
 }
 
 struct Unit {  // consecutive windows of one length
@@ -88,7 +89,7 @@ Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::spa
     // Batches of other ranks are zero here. Adding zeros is exact, so the all-reduce works as a gather.
     std::vector<double> sums(units.size(), 0.0);
     ChannelScore score{.name = channel.name(), .tokens = 0, .loss = 0.0, .bytes = int64_t{0}};
-    const auto batch_of = [&](const Unit& unit) {
+    const auto windows_of = [&](const Unit& unit) {
       const auto length = static_cast<size_t>(unit.targets);
       std::vector<int32_t> ids(length + 1);
       Windows windows;
@@ -103,13 +104,24 @@ Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::spa
         channel.mask_valid_targets(first, std::span(windows.targets).subspan(row, length));
         if (!windows.starts.empty())
           channel.valid_document_starts(first, std::span(windows.starts).subspan(row, length));
+        if (const Objective* objective = channel.objective())
+          objective->apply({channel.name(), SequencePlace::kHeldOut, unit.first_window + w},
+                           {std::span(windows.inputs).subspan(row, length),
+                            std::span(windows.targets).subspan(row, length), unit.targets});
       }
-      return to_batch(arena, windows, unit.num_windows, unit.targets);
+      if (channel.objective() != nullptr && !windows.starts.empty())
+        windows.ends = document_ends_of(windows.starts, unit.targets);
+      return windows;
     };
     std::vector<size_t> mine;
     for (size_t u = 0; u < units.size(); ++u)
       if (static_cast<int64_t>(u) % group.size() == group.rank()) mine.push_back(u);
-    if (!units.empty()) {  // windows follow one another without a gap
+    if (channel.objective() !=
+        nullptr) {  // what it asks for is known once it was asked, and stands for no text
+      score.bytes = std::nullopt;
+      for (const Unit& unit : units)
+        score.tokens += std::ranges::count_if(windows_of(unit).targets, [](int32_t id) { return id >= 0; });
+    } else if (!units.empty()) {  // windows follow one another without a gap
       const int64_t first = channel.valid_window(0).first + 1;
       const Unit& end = units.back();
       const int64_t last =
@@ -132,7 +144,8 @@ Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::spa
       if (first >= mine.size()) continue;
       std::vector<HeldOutBatch> batches;
       for (size_t i = first; i < std::min(first + most, mine.size()); ++i)
-        batches.push_back(batch_of(units[mine[i]]));
+        batches.push_back(
+            to_batch(arena, windows_of(units[mine[i]]), units[mine[i]].num_windows, units[mine[i]].targets));
       const std::vector<double> found = passes.sum_losses(batches);
       for (size_t i = 0; i < found.size() && first + i < counted; ++i) sums[mine[first + i]] = found[i];
     }
@@ -151,7 +164,15 @@ Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::spa
   return evaluation;
 }
 
+void check_predicts_next(const Model& model) {
+  if (model.config().is_encoder())
+    throw Error(fmt::format("evaluate: got a {}, expected a decoder: an encoder predicts no next token",
+                            model.config().model_type),
+                "its masked loss is that of held-out text: evaluate RUN --config FILE.toml");
+}
+
 IdsScore score_ids(const Model& model, Arena& arena, const std::vector<std::vector<int32_t>>& sequences) {
+  check_predicts_next(model);
   IdsScore score;
   double total = 0.0;
   const ModelConfig& config = model.config();

@@ -3,7 +3,8 @@
 //   const Evaluation e = evaluate_channels(held_out_passes(model), arena, dataset.channels, group, {.batch = 4});
 //   print(e.channels[0].loss, e.channels[0].perplexity(), e.channels[0].bits_per_byte());
 //
-// Loss is the mean natural-log loss over all predicted tokens. Every held-out token of a channel is predicted once,
+// Loss is the mean natural-log loss over all predicted tokens. Of an encoder these are the tokens that its objective takes
+// out of the held-out text (data/objectives), the same in each evaluation; they stand for no bytes. Else every held-out token of a channel is predicted once,
 // from at most seq_len tokens before it (data/channel.h), but for those that its loss mask leaves out: these are read
 // only, and neither they nor their bytes count. The windows are partitioned over the ranks of the group in
 // batches of `batch` windows. Sums are added in the order of the windows, so any number of ranks gets the same bits.
@@ -57,6 +58,9 @@ struct EvaluateOptions {
 
 Evaluation evaluate_channels(const HeldOutPasses& passes, Arena& arena, std::span<const Channel> channels,
                              Group& group, const EvaluateOptions& options);
+
+// Error for an encoder, which predicts no next token.
+void check_predicts_next(const Model& model);
 
 struct IdsScore {
   int64_t tokens = 0;  // predicted: of each sequence one less than its ids

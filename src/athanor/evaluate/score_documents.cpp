@@ -30,6 +30,7 @@ void DocumentScore::add(const DocumentScore& other) {
 DocumentScorer::DocumentScorer(const Model& model, Arena& arena, DocumentScorerOptions options,
                                std::function<void(const DocumentScore&)> done)
     : model_(model), arena_(arena), options_(std::move(options)), done_(std::move(done)) {
+  check_predicts_next(model);
   const int64_t longest = model.config().max_position_embeddings;
   check(options_.context >= 1 && options_.context <= longest,
         "context: got {} tokens, expected 1 to the model's max_position_embeddings {}", options_.context,
@@ -84,7 +85,7 @@ void DocumentScorer::run_windows() {
   copy_from_host(inputs, in.data(), inputs.size_bytes());
   copy_from_host(targets, out.data(), targets.size_bytes());
   Tape tape({.num_sequences = rows, .seq_len = width, .document_starts = {}});
-  const Tensor losses = model_.loss(tape, inputs, targets, {}).value;
+  const Tensor losses = model_.loss(tape, {.ids = inputs, .targets = targets}, {}).value;
   std::vector<float> of_token(static_cast<size_t>(losses.numel()));
   copy_to_host(of_token.data(), losses, losses.size_bytes());
 

@@ -9,15 +9,16 @@
 //   merge      joins the results for two sets of keys:
 //              o = (e^lse o + e^lse' o') / (e^lse + e^lse'),   lse = log(e^lse + e^lse')
 //
-//   add_sinks  gives each head a logit s_h without a value (gpt-oss): o = o / (1 + e^(s_h - lse)),
-//              lse = log(e^lse + e^s_h). It follows forward, or the last merge; backward takes its o and lse.
+//   add_sinks  gives each head a logit s_h without a value, as gpt-oss does. It follows forward, or the last merge, and
+//              backward takes its o and lse:   o = o / (1 + e^(s_h - lse)),   lse = log(e^lse + e^s_h)
 //   sinks_backward   d_sinks[h] -= sum over queries of e^(s_h - lse) delta
 //
-// q, dq [B,T,H,D] T;  o, do [B,T,H,E] T;  k, dk [B,S,K,D] T;  v, dv [B,S,K,E] T;  E is D in most models. H is a multiple
-// of K (query head h uses key/value head h / (H/K));  lse [B,H,T] f32;  sinks, d_sinks [H] f32. Causal: query t sees the keys 0 ... t + S - T, with S >= T (the queries are the last T
-// of S positions, as with a KV cache). Causal backward needs S == T. A key or value that a query does not see never
-// changes the query's o or lse, even if it is infinite or NaN. Outputs are overwritten. A result depends neither on the
-// number of threads nor on the other sequences of the batch.
+// q, dq [B,T,H,D] T;  o, do [B,T,H,E] T;  k, dk [B,S,K,D] T;  v, dv [B,S,K,E] T;  E is D in most models. H is a
+// multiple of K (query head h uses key/value head h / (H/K));  lse [B,H,T] f32;  sinks, d_sinks [H] f32. Causal: query
+// t sees the keys 0 ... t + S - T, with S >= T (the queries are the last T of S positions, as with a KV cache). Causal
+// backward needs S == T. A key or value that a query does not see never changes the query's o or lse, even if it is
+// infinite or NaN. Outputs are overwritten. A result depends neither on the number of threads nor on the other
+// sequences of the batch.
 //
 // An AttentionPart restricts a call to a range of queries and a range of keys, and says which of those keys are masked.
 // Rows outside the ranges are neither read nor written, and T and S above are the lengths of the ranges. A block of

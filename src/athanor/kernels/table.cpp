@@ -91,7 +91,8 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
   explain(all, "elementwise", isa, &RowTable::elementwise, &ElementwiseRows::add,
           &ElementwiseRows::column_sum, &ElementwiseRows::from_f32, &ElementwiseRows::to_f32);
   explain(all, "embedding", isa, &RowTable::embedding, &EmbeddingRows::add_rows, &EmbeddingRows::backward);
-  explain(all, "gelu", isa, &RowTable::gelu, &GeluRows::forward, &GeluRows::backward);
+  explain(all, "gelu", isa, &RowTable::gelu, &GeluRows::forward, &GeluRows::backward,
+          &GeluRows::exact_forward, &GeluRows::exact_backward);
   explain(all, "layer_norm", isa, &RowTable::layer_norm, &LayerNormRows::forward, &LayerNormRows::backward,
           &LayerNormRows::backward_weight);
   explain(all, "optimizer", isa, &RowTable::optimizer, &OptimizerRows::adamw, &OptimizerRows::sgd,

@@ -42,10 +42,11 @@ class LayerMask {
 
 constexpr size_t kLayerMasks = 32;
 
-// What an attention operation is told: the layer's masks, and which of its heads it has.
+// What an attention operation is told: the layer's masks, which of its heads it has, and whether tokens see later ones.
 struct HeadMasks {
   const LayerMask* layer = nullptr;  // null: no mask
   int64_t first_head = 0;
+  bool causal = true;  // false: in an encoder
   std::shared_ptr<const AttentionMask> of(MaskRequest request) const;
 };
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/check.h"
+#include "athanor/models/bert/hf.h"
 #include "athanor/models/gpt2/hf.h"
 #include "athanor/models/hf_windows.h"
 #include "athanor/models/llama/hf.h"
@@ -12,8 +13,8 @@
 namespace athanor::models {
 namespace {
 
-std::array<const HfFamily*, 4> families() {
-  return {&gpt2_hf(), &llama_hf(), &mistral_hf(), &mixtral_hf()};
+std::array<const HfFamily*, 6> families() {
+  return {&bert::bert_hf(), &gpt2_hf(), &llama_hf(), &mistral_hf(), &mixtral_hf(), &bert::roberta_hf()};
 }
 
 }  // namespace
@@ -131,12 +132,13 @@ const HfFamily& hf_family_of(const HfConfig& config) {
   const std::string type = config.text("model_type", "");
   for (const HfFamily* family : families())
     if (type == family->model_type) return *family;
-  config.refuse("model_type",
-                fmt::format("got '{}', expected gpt2, llama, mistral or mixtral", type.substr(0, 100)));
+  config.refuse("model_type", fmt::format("got '{}', expected bert, gpt2, llama, mistral, mixtral or roberta",
+                                          type.substr(0, 100)));
 }
 
 const HfFamily& hf_family_of(const ModelConfig& model) {
   std::string type = model.has_experts() ? "mixtral" : model.model_type;  // which refuses what is none
+  if (model.is_encoder()) return bert::is_roberta(model) ? bert::roberta_hf() : bert::bert_hf();
   if (const auto window = window_of(model)) {
     check(type != "gpt2", "model.attention_pattern: got a window of {}, expected 'causal': no GPT-2 has one",
           *window);
@@ -144,7 +146,7 @@ const HfFamily& hf_family_of(const ModelConfig& model) {
   }
   for (const HfFamily* family : families())
     if (type == family->model_type) return *family;
-  fail("model.model_type: got '{}', expected gpt2, llama, mixtral or moe", model.model_type);
+  fail("model.model_type: got '{}', expected bert, gpt2, llama, mixtral or moe", model.model_type);
 }
 
 Shape shape_there(const HfTensor& tensor, const std::function<const Shape&(const std::string&)>& shape_of) {

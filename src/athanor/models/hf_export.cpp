@@ -62,7 +62,7 @@ std::string config_json(const HfFamily& family, const ModelConfig& model, const 
   family.write(model, config);
   config["bos_token_id"] = tokens.begin_id();
   config["eos_token_id"] = tokens.end_id();
-  config["pad_token_id"] = tokens.id("pad_token_id", std::nullopt);
+  if (!config.contains("pad_token_id")) config["pad_token_id"] = tokens.id("pad_token_id", std::nullopt);
   config["use_cache"] = true;
   config["dtype"] = torch_name(dtype);
   config["torch_dtype"] = torch_name(dtype);

@@ -22,9 +22,10 @@ constexpr auto kWithoutEffect = std::to_array<std::string_view>(
      "torchscript", "output_attentions", "output_hidden_states", "output_scores", "output_router_logits",
      "tf_legacy_loss", "chunk_size_feed_forward", "reorder_and_upcast_attn", "gradient_checkpointing",
      "pretraining_tp", "attn_implementation", "_attn_implementation", "_attn_implementation_autoset",
-     "_flash_attn_2_enabled",
+     "_flash_attn_2_enabled", "add_pooling_layer",
      // Dropout in training: model.dropout sets it here.
-     "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "classifier_dropout",
+     "attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "embd_pdrop", "resid_pdrop",
+     "hidden_dropout", "classifier_dropout",
      // Tasks other than next-token prediction.
      "id2label", "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params",
      "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
@@ -48,16 +49,17 @@ bool same_letters(std::string_view a, std::string_view b) {
 
 void check_architecture(const HfFamily& family, const HfConfig& config) {
   const std::vector<std::string> named = config.texts("architectures");
-  const std::string causal = family.architecture;
-  std::string bare =
-      causal.substr(0, causal.find(causal.ends_with("LMHeadModel") ? "LMHeadModel" : "ForCausalLM"));
-  bare += "Model";
+  const std::string with_head = family.architecture;
+  std::string bare = with_head;
+  for (const std::string_view ending : {"LMHeadModel", "ForCausalLM", "ForMaskedLM"})
+    if (bare.ends_with(ending)) bare.resize(bare.size() - ending.size());
   const auto known = [&](const std::string& name) {
-    return same_letters(name, causal) || same_letters(name, bare);
+    return same_letters(name, with_head) || same_letters(name, bare + "Model") ||
+           (with_head.ends_with("ForMaskedLM") && same_letters(name, bare + "ForPreTraining"));
   };
   if (!named.empty() && std::ranges::none_of(named, known))
     config.refuse("architectures",
-                  fmt::format("got '{}', expected {}", named.front().substr(0, 100), causal));
+                  fmt::format("got '{}', expected {}", named.front().substr(0, 100), with_head));
 }
 
 }  // namespace

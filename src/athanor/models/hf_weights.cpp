@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "athanor/base/check.h"
@@ -113,7 +114,10 @@ void HfWeights::place_parts(const HfFamily& family) {
 // Refuses a tied model whose files have a different head: programs disagree on whether to use it or the embedding.
 void HfWeights::check_tied_head() const {
   if (!config_.model.tie_word_embeddings) return;
-  const auto head = folder_.find("lm_head.weight");
+  std::string name;
+  std::optional<SafetensorsFolder::Place> head;
+  for (const char* each : {"lm_head.weight", "cls.predictions.decoder.weight", "lm_head.decoder.weight"})
+    if (const auto found = folder_.find(each)) head = found, name = each;
   if (!head) return;
   const auto& embedding = parts_.at("embed.weight").places.front();
   const auto differs = [&] {
@@ -132,9 +136,9 @@ void HfWeights::check_tied_head() const {
     return false;
   };
   if (differs())
-    throw Error(fmt::format("'{}': tensor 'lm_head.weight' differs from the embedding, but config.json says "
+    throw Error(fmt::format("'{}': tensor '{}' differs from the embedding, but config.json says "
                             "tie_word_embeddings: got two heads, expected one",
-                            head->file->path()),
+                            head->file->path(), name),
                 "set tie_word_embeddings to false, or take the tensor out");
 }
 

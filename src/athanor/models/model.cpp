@@ -6,6 +6,7 @@
 #include "athanor/autograd/recompute.h"
 #include "athanor/kernels/table.h"
 #include "athanor/masks/pattern.h"
+#include "athanor/models/bert/bert.h"
 #include "athanor/models/gpt2/gpt2.h"
 #include "athanor/models/llama/llama.h"
 #include "athanor/models/moe/moe.h"
@@ -14,7 +15,7 @@ namespace athanor::models {
 
 Model::Model(const ModelConfig& config) : Module(nullptr, ""), config_(config) {
   const AttentionPattern pattern = AttentionPattern::parse(config.attention_pattern);
-  if (pattern.is_plain_causal()) return;
+  if (config.is_encoder() ? pattern.text() == "full" : pattern.is_plain_causal()) return;
   layer_masks_.reserve(static_cast<size_t>(config.num_hidden_layers));  // blocks keep pointers to them
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
     layer_masks_.emplace_back(
@@ -55,11 +56,12 @@ Var Model::blocks(int64_t first, int64_t last, Var x) const {
   return x;
 }
 
-Var Model::start(Tape& tape, const Tensor& ids, int64_t first_position) const {
+Var Model::start(Tape& tape, const ModelInputs& inputs, int64_t first_position) const {
+  const Tensor& ids = inputs.ids;
   check(first_position + ids.dim(1) <= config_.max_position_embeddings,
         "model: got position {}, expected below max_seq_len {}", first_position + ids.dim(1) - 1,
         config_.max_position_embeddings);
-  return embed(tape, ids, first_position);
+  return embed(tape, inputs, first_position);
 }
 
 Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan) const {
@@ -88,36 +90,41 @@ Var Model::blocks(int64_t first, int64_t last, Var x, const RecomputePlan& plan)
   return x;
 }
 
-Var Model::hidden(Tape& tape, const Tensor& ids, const RecomputePlan& plan,
+Var Model::hidden(Tape& tape, const ModelInputs& inputs, const RecomputePlan& plan,
                   std::vector<KvCache>* caches) const {
-  Var x = start(tape, ids, caches == nullptr ? 0 : caches->front().length);
+  Var x = start(tape, inputs, caches == nullptr ? 0 : caches->front().length);
   if (caches == nullptr) return final_norm(blocks(0, config_.num_hidden_layers, x, plan));
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) x = block(i, x, &(*caches)[static_cast<size_t>(i)]);
   return final_norm(x);
 }
 
-Var Model::run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
+Var Model::run(const ModelPart& part, Tape& tape, const ModelInputs& inputs, Var x,
                const RecomputePlan& plan) const {
   check(part.embeds != (x.value.defined()), "pipeline: got {} hidden states for a stage that {}",
         x.value.defined() ? "some" : "no", part.embeds ? "has the embedding" : "has no embedding");
-  if (part.embeds) x = start(tape, ids, 0);
+  if (part.embeds) x = start(tape, inputs, 0);
   x = blocks(part.first, part.last, x, plan);
   if (!part.ends) return x;
-  Var loss = linear_cross_entropy(head_layer().enter(final_norm(x)), head(), targets, config_.vocab_size,
-                                  combine_statistics_);
-  if (tape.recording()) head().grad_ready(tape.context().micro_batch);  // its gradient was made with the loss
+  Var loss = linear_cross_entropy(head_layer().enter(final_norm(x)), head(), head_bias(), inputs.targets,
+                                  config_.vocab_size, combine_statistics_);
+  if (!tape.recording()) return loss;
+  head().grad_ready(tape.context().micro_batch);  // its gradient was made with the loss
+  if (head_bias() != nullptr) head_bias()->grad_ready(tape.context().micro_batch);
   return loss;
 }
 
-Var Model::loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& plan) const {
-  return run({0, config_.num_hidden_layers, true, true}, tape, ids, {}, targets, plan);
+Var Model::loss(Tape& tape, const ModelInputs& inputs, const RecomputePlan& plan) const {
+  return run({0, config_.num_hidden_layers, true, true}, tape, inputs, {}, plan);
 }
 
 Tensor Model::next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const {
   check(ids.dim(0) == 1 && ids.dim(1) > 0, "model: got ids {}, expected one sequence", ids.shape());
   check(!combine_statistics_,
         "model: got parameters partitioned over ranks, expected a whole model: a rank has only some logits");
-  const Tensor x = hidden(tape, ids, {}, &caches).value;
+  check(!config_.is_encoder(),
+        "generate: got a {}, expected a decoder: an encoder fills in masked tokens and continues no text",
+        config_.model_type);
+  const Tensor x = hidden(tape, {.ids = ids}, {}, &caches).value;
   const Tensor last = x.view({x.dim(1), x.dim(2)}).slice(x.dim(1) - 1, x.dim(1));
   const Tensor& weight = head().value();
   Tensor logits = empty(x.arena(), {1, weight.dim(0)}, Dtype::f32, Category::activations);
@@ -152,7 +159,8 @@ double Model::flops_per_token(int64_t seq_len) const {
       in_products += static_cast<double>(param.whole_shape().numel()) * part_used_by_a_token(param);
   });
   const int64_t layers = config_.num_hidden_layers, heads = config_.num_attention_heads;
-  double pairs = static_cast<double>(layers * heads * seq_len) / 2.0;  // of a token
+  double pairs =
+      static_cast<double>(layers * heads * seq_len) / (config_.is_encoder() ? 1.0 : 2.0);  // of a token
   if (!layer_masks_.empty() && seq_len > 0) {
     int64_t seen = 0;
     for (const LayerMask& layer : layer_masks_)
@@ -170,8 +178,9 @@ double residual_init_std(const ModelConfig& config) {
 std::unique_ptr<Model> make_model(const ModelConfig& config) {
   if (config.model_type == "llama") return std::make_unique<Llama>(config);
   if (config.model_type == "gpt2") return std::make_unique<Gpt2>(config);
+  if (config.model_type == "bert") return std::make_unique<bert::Bert>(config);
   if (config.has_experts()) return std::make_unique<Moe>(config);
-  fail("model: got model_type '{}', expected llama, gpt2, mixtral or moe", config.model_type);
+  fail("model: got model_type '{}', expected llama, gpt2, mixtral, moe or bert", config.model_type);
 }
 
 }  // namespace athanor::models

@@ -3,9 +3,9 @@
 //   auto model = make_model(resolved_config);           // declares parameters, allocates nothing
 //   model->allocate(arena, Dtype::bf16, /*with_master=*/true);
 //   model->initialize(seed);                            // or read a checkpoint into params()
-//   Var loss = model->loss(tape, ids, targets, /*recompute=*/{});
+//   Var loss = model->loss(tape, {.ids = ids, .targets = targets}, /*recompute=*/{});
 //
-// A family (models/llama, models/gpt2, models/moe) defines the embedding, the block, the final norm and the head, and
+// A family (models/llama, gpt2, moe, bert) defines the embedding, the block, the final norm and the head, and
 // declares them in units (nn/module.h): the embedding is unit 0, block i is unit i + 1, the final norm and the head are
 // the last. Shapes: ids, targets [B,S] i32; hidden [B,S,C]; logits [n,V] f32; loss [B*S] f32 per token. Errors: Error.
 // Thread rule: one thread per model.
@@ -17,6 +17,7 @@
 
 #include "athanor/config/config.h"
 #include "athanor/config/recompute.h"
+#include "athanor/models/inputs.h"
 #include "athanor/models/part.h"
 #include "athanor/nn/attention.h"
 #include "athanor/nn/linear.h"
@@ -33,10 +34,11 @@ class Model : public Module {
   explicit Model(const ModelConfig& config);
 
   // Defined by the family. `cache`: the key/value cache of the block, or null.
-  virtual Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const = 0;
+  virtual Var embed(Tape& tape, const ModelInputs& inputs, int64_t first_position) const = 0;
   virtual Var block(int64_t index, const Var& x, KvCache* cache) const = 0;
   virtual Var final_norm(const Var& x) const = 0;
   virtual const Linear& head_layer() const = 0;
+  virtual Weight* head_bias() const { return nullptr; }             // [V]; null: none
   virtual std::vector<MoeLayer*> moe_layers() const { return {}; }  // in the order of the blocks
 
   const ModelConfig& config() const { return config_; }
@@ -48,12 +50,12 @@ class Model : public Module {
 
   // Activations of blocks that `recompute` does not name are kept. `caches` (one per block) are for passes without
   // gradients.
-  Var hidden(Tape& tape, const Tensor& ids, const RecomputePlan& recompute,
+  Var hidden(Tape& tape, const ModelInputs& inputs, const RecomputePlan& recompute,
              std::vector<KvCache>* caches = nullptr) const;
-  Var loss(Tape& tape, const Tensor& ids, const Tensor& targets, const RecomputePlan& recompute) const;
-  // Runs one part. Input: ids if part.embeds, else hidden states `x`. Output: the loss if part.ends, else hidden
+  Var loss(Tape& tape, const ModelInputs& inputs, const RecomputePlan& recompute) const;
+  // Runs one part. It reads `inputs` if part.embeds, else hidden states `x`. Output: the loss if part.ends, else hidden
   // states.
-  Var run(const ModelPart& part, Tape& tape, const Tensor& ids, Var x, const Tensor& targets,
+  Var run(const ModelPart& part, Tape& tape, const ModelInputs& inputs, Var x,
           const RecomputePlan& recompute) const;
   // Logits [B,V] f32 of the last position of each sequence. Appends to the caches.
   Tensor next_logits(Tape& tape, const Tensor& ids, std::vector<KvCache>& caches) const;
@@ -64,21 +66,21 @@ class Model : public Module {
 
   int64_t num_params() const;  // of the full model, whichever parts this rank keeps
   // FLOPs per token, forward and backward: 6 * parameters in matrix products + 12 * head_dim * the pairs of positions that
-  // attention sees, of all layers and heads, / S; in causal order that is 6 * layers * S * heads * head_dim. Of experts only
-  // those that a token is routed to count.
+  // attention sees, of all layers and heads, / S; in causal order that is 6 * layers * S * heads * head_dim, in an encoder
+  // twice that. Of experts only those that a token is routed to count.
   double flops_per_token(int64_t seq_len) const;
 
  protected:
   RopeTable rope_;  // set by allocate() if uses_rope()
   virtual bool uses_rope() const = 0;
   virtual double part_used_by_a_token(const ParamSpec&) const { return 1.0; }
-  // Who sees whom in a block; null: all that come before.
+  // Who sees whom in a block; null: all that come before, in an encoder all.
   const LayerMask* layer_mask(int64_t block) const {
     return layer_masks_.empty() ? nullptr : &layer_masks_[static_cast<size_t>(block)];
   }
 
  private:
-  Var start(Tape& tape, const Tensor& ids, int64_t first_position) const;
+  Var start(Tape& tape, const ModelInputs& inputs, int64_t first_position) const;
   Var blocks(int64_t first, int64_t last, Var x) const;
   Var blocks(int64_t first, int64_t last, Var x, const RecomputePlan& recompute) const;
 

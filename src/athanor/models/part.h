@@ -2,7 +2,7 @@
 //
 //   const auto parts = cut_model(stage_layers);
 //   model->keep(std::array{parts[1], parts[6]});              // this rank's parts: the others get no memory
-//   Var y = model->run(parts[1], tape, {}, x, {}, recompute);   // hidden states in, hidden states out
+//   Var y = model->run(parts[1], tape, {}, x, recompute);   // hidden states in, hidden states out
 //
 // The first part embeds, each part has blocks [first, last), the last part ends with the final norm, the head and the
 // loss. A weight belongs to the part that has its unit (models/model.h). A parameter with uses in two parts (tied

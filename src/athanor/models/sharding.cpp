@@ -33,6 +33,7 @@ Sharding transformer_sharding(const ModelConfig& config, bool sequence_parallel)
 Sharding sharding_of(const ModelConfig& config, bool sequence_parallel) {
   if (config.model_type == "llama") return llama_sharding(config, sequence_parallel);
   if (config.model_type == "gpt2") return gpt2_sharding(config, sequence_parallel);
+  if (config.model_type == "bert") return bert::bert_sharding(config, sequence_parallel);
   if (config.has_experts()) return moe_sharding(config, sequence_parallel);
   fail("model: model_type '{}' has no sharding table", config.model_type);
 }

@@ -30,6 +30,9 @@ Sharding llama_sharding(const ModelConfig& config, bool sequence_parallel);
 namespace gpt2 {
 Sharding gpt2_sharding(const ModelConfig& config, bool sequence_parallel);
 }
+namespace bert {
+Sharding bert_sharding(const ModelConfig& config, bool sequence_parallel);
+}
 namespace moe {
 Sharding moe_sharding(const ModelConfig& config, bool sequence_parallel);
 }

@@ -41,7 +41,7 @@ Var SelfAttention::operator()(const Var& input, const RopeTable* rope_table, KvC
     v.value = append(cache->v, first, v.value);
     cache->length += length;
   }
-  const HeadMasks masks{options_.mask, q_.weight().param().box().offset[0] / head_dim};
+  const HeadMasks masks{options_.mask, q_.weight().param().box().offset[0] / head_dim, options_.causal};
   return view(attention(q, k, v, masks), {batch, length, q.value.dim(2) * head_dim});
 }
 

@@ -1,4 +1,4 @@
-// Causal self-attention with grouped queries (GQA): q, k, v projections, rotary embedding if a table is given, and
+// Self-attention with grouped queries (GQA), causal unless it is an encoder's: q, k, v projections, rotary embedding if a table is given, and
 // attention, x [B,S,C] -> [B,S,H*D]; output() projects back, [B,S,H*D] -> [B,S,C]. H heads of D, K key/value heads.
 //
 //   SelfAttention attn(&block, "attn", {.width = 768, .heads = 12, .kv_heads = 4, .head_dim = 64});
@@ -25,6 +25,7 @@ struct AttentionOptions {
   double init_std;                  // of q, k, v
   double output_init_std;           // of the output projection
   const LayerMask* mask = nullptr;  // who sees whom beside the causal order; it outlives the layer
+  bool causal = true;
 };
 
 class SelfAttention : public Module {

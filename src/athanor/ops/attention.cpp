@@ -18,8 +18,9 @@ Tensor in_f32(const Weight& weight) {
   return wide;
 }
 
-// o = softmax(q k^T / sqrt(D), causal) v, in tiles (kernels/attention.h has the formulas of the backward pass)
-// q [B,S,H,D], o [B,S,H,E];  k [B,S',K,D], v [B,S',K,E];  lse [B,H,S] f32;  document_starts [B,S] i32, if the pass has them
+// o = softmax(q k^T / sqrt(D)) v, causal or not, in tiles (kernels/attention.h has the formulas of the backward pass)
+// q [B,S,H,D], o [B,S,H,E];  k [B,S',K,D], v [B,S',K,E];  lse [B,H,S] f32;  document_starts, document_ends [B,S] i32, if
+// the pass has them
 // The gradient of a bias comes with those of q, k and v: whichever part of the backward pass is first computes all and
 // keeps the other part's.
 struct Attention {
@@ -28,15 +29,18 @@ struct Attention {
     Tensor dq, dk, dv, d_bias;
   };
   struct Saved {
-    Tensor q, k, v, o, lse, document_starts;
+    Tensor q, k, v, o, lse, document_starts, document_ends;
     float scale;
+    bool causal;
     std::shared_ptr<const AttentionMask> mask;
     AttentionTerms terms;
     kernels::AttentionDropout dropout;
     MaskPositions positions;
     std::shared_ptr<Gradients> kept;
     AttentionPart part(const kernels::AttentionScores* scores) const {
-      return {.first_keys = document_starts.defined() ? &document_starts : nullptr,
+      return {.causal = causal,
+              .first_keys = document_starts.defined() ? &document_starts : nullptr,
+              .end_keys = document_ends.defined() && !causal ? &document_ends : nullptr,
               .mask = mask.get(),
               .scores = scores};
     }
@@ -73,7 +77,9 @@ struct Attention {
              .o = o,
              .lse = lse,
              .document_starts = context.document_starts,
+             .document_ends = context.document_ends,
              .scale = scale,
+             .causal = masks.causal,
              .mask = masks.of({.positions = {.queries = {{keys - queries, queries}}, .keys = {{0, keys}}},
                                .length = keys,
                                .heads = q.dim(2)}),

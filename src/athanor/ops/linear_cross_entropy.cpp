@@ -9,13 +9,14 @@
 namespace athanor::ops {
 namespace {
 
-// loss[n] = logsumexp(logits[n]) - logits[n, target[n]],   logits = x . head^T
-// dlogits = loss_scale * (softmax(logits) - onehot),   dx = dlogits . head,   dhead += dlogits^T . x
+// loss[n] = logsumexp(logits[n]) - logits[n, target[n]],   logits = x . head^T + bias
+// dlogits = loss_scale * (softmax(logits) - onehot),   dx = dlogits . head,   dhead += dlogits^T . x,
+// dbias += the column sums of dlogits
 //
 // The loss is the root of the tape, so its gradient is known in the forward pass. Each chunk of logits is computed
 // once, gives loss, dx and dhead, and is freed. Recomputing the logits in the backward pass would add a third to the
 // head's arithmetic. Where the head is partitioned by rows, a rank has the logits of its classes; the statistics of all
-// ranks (three floats a token) give it the loss and the gradients of its classes. x [..., C];  head [V,C];  targets
+// ranks (three floats a token) give it the loss and the gradients of its classes. x [..., C];  head [V,C];  bias [V];  targets
 // [...] i32;  loss [N] f32;  one chunk: about [kChunkElements / V, V], f32 and T
 struct LinearCrossEntropy {
   struct Saved {
@@ -40,9 +41,11 @@ struct LinearCrossEntropy {
     return std::min(tokens, (rows + unit - 1) / unit * unit);
   }
 
-  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head,
+  static Tensor forward(Saved& saved, const PassContext& context, const Tensor& x, Weight& head, Weight* bias,
                         const Tensor& targets, int64_t classes, const CombineStatistics& combine) {
-    const Tensor& w = head.value();
+    // Values, not references: with ZeRO-3 a tied head and its bias are of two units, and the second frees the first.
+    const Tensor b = bias == nullptr ? Tensor{} : bias->value();
+    const Tensor w = head.value();
     const int64_t tokens = x.rows(), width = x.dim(-1), vocab = w.dim(0);
     check(w.dim(-1) == width, "cross_entropy: x {} must end in the columns of '{}' {}", x.shape(),
           head.param().name(), w.shape());
@@ -74,7 +77,7 @@ struct LinearCrossEntropy {
       const Tensor part = x_rows.slice(first, last);
       Tensor part_logits = logits.slice(0, last - first), part_loss = loss.slice(first, last);
       const Tensor part_targets = target_rows.slice(first, last);
-      kernel.gemm.nt(x.queue(), part_logits, part, w, nullptr);
+      kernel.gemm.nt(x.queue(), part_logits, part, w, bias == nullptr ? nullptr : &b);
       Tensor part_dlogits;
       if (context.record) part_dlogits = dlogits.slice(0, last - first);
       Tensor* gradient = context.record ? &part_dlogits : nullptr;
@@ -88,6 +91,7 @@ struct LinearCrossEntropy {
       kernel.gemm.nn(x.queue(), part_dx, part_dlogits, w);
       const auto slot = head.grad_slot();
       kernel.gemm.tn(x.queue(), slot.tensor, part_dlogits, part, slot.add);
+      if (bias != nullptr) kernel.elementwise.column_sum(x.queue(), bias->grad(), part_dlogits);
     }
     saved = {dx};
     return loss;
@@ -122,9 +126,9 @@ struct LinearCrossEntropy {
 
 }  // namespace
 
-Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes,
+Var linear_cross_entropy(const Var& x, Weight& head, Weight* bias, const Tensor& targets, int64_t classes,
                          const CombineStatistics& combine) {
-  return apply<LinearCrossEntropy>(*x.tape, x, head, targets, classes, combine);
+  return apply<LinearCrossEntropy>(*x.tape, x, head, bias, targets, classes, combine);
 }
 
 }  // namespace athanor::ops

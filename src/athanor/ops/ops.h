@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "athanor/autograd/tape.h"
+#include "athanor/kernels/gelu.h"
 #include "athanor/masks/layer_mask.h"
 
 namespace athanor::ops {
@@ -23,6 +24,9 @@ namespace athanor::ops {
 
 // ids [B,S] i32, table [V,C], positions [P,C] or null -> [B,S,C] = table[ids] + positions[first_position + s]
 Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, int64_t first_position);
+// The same plus kinds[kind_of[b,s]]: kinds [N,C], kind_of [B,S] i32 (BERT's token types); kind_of undefined: all 0.
+Var embedding(Tape& tape, const Tensor& ids, Weight& table, Weight* positions, int64_t first_position,
+              Weight& kinds, const Tensor& kind_of);
 
 // x [..., I], weight [O,I], bias [O] or null -> [..., O] = x . weight^T + bias
 Var linear(const Var& x, Weight& weight, Weight* bias);
@@ -49,8 +53,8 @@ Var rms_norm(const Var& x, Weight& weight, float eps);
 // x [..., C], weight [C], bias [C] or null -> [..., C]
 Var layer_norm(const Var& x, Weight& weight, Weight* bias, float eps);
 
-// q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal, scaled by 1/sqrt(D); within documents if the pass has
-// document_starts. attention() also works under context parallelism, over the keys of the full sequences
+// q [B,S,H,D], k and v [B,S',K,D] -> [B,S,H,D], causal unless `masks` says otherwise, scaled by 1/sqrt(D); within
+// documents if the pass has document_starts (and document_ends where it is not causal). attention() also works under context parallelism, over the keys of the full sequences
 // (SequencePart::attention); whole_attention() always uses the given keys only.
 //
 // Terms of scores (kernels/attention_scores.h), v then [B,S',K,E] and the result [B,S,H,E]. Context parallelism refuses
@@ -79,8 +83,8 @@ Var whole_attention(const Var& q, const Var& k, const Var& v, const HeadMasks& m
 // gate, up [..., F] -> silu(gate) * up
 Var swiglu(const Var& gate, const Var& up);
 
-// x [..., F] -> gelu(x), tanh form
-Var gelu(const Var& x);
+// x [..., F] -> gelu(x) (kernels/gelu.h)
+Var gelu(const Var& x, GeluForm form = GeluForm::tanh);
 
 // x [B, ...] -> x with elements dropped at rate p, chosen by random-number address; the identity outside training. With
 // sequence parallelism, x [n,C] is part `rank` of `size` of the pass's [B*S,C] (parallel/tensor/collective_ops.h).
@@ -97,13 +101,13 @@ Var view(const Var& x, const Shape& shape);
 
 // The loss of a language model: logits = x . head^T over the first `classes` rows of the head, softmax and
 // cross-entropy, in chunks of tokens: the [tokens, V] logits never exist whole.
-// x [..., C], head [V,C], targets [...] i32 (negative: ignored) -> per-token loss [N] f32, not averaged.
-// Its gradient is that of the sum of all losses times the pass's loss_scale. The head's gradient is added in the forward
-// pass; the caller reports it (Weight::grad_ready).
+// x [..., C], head [V,C], bias [V] or null, targets [...] i32 (negative: ignored) -> per-token loss [N] f32, not averaged.
+// Its gradient is that of the sum of all losses times the pass's loss_scale. The gradients of head and bias are added in
+// the forward pass; the caller reports them (Weight::grad_ready).
 // Vocabulary parallelism: where the head is partitioned by rows, `combine` turns the statistics [n,3] of this rank's
 // classes (kernels/cross_entropy.h) into those of all classes (a collective); dx is then partial.
 using CombineStatistics = std::function<void(Tensor& statistics)>;
-Var linear_cross_entropy(const Var& x, Weight& head, const Tensor& targets, int64_t classes,
+Var linear_cross_entropy(const Var& x, Weight& head, Weight* bias, const Tensor& targets, int64_t classes,
                          const CombineStatistics& combine = {});
 
 }  // namespace athanor::ops

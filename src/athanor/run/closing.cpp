@@ -19,6 +19,8 @@ std::string losses_text(const LossSummary& losses) {
 }
 
 std::string next_text(const Ending& ending) {
+  if (ending.status == "finished" && !ending.continues_text)
+    return fmt::format("athanor evaluate {}", ending.run_folder);
   if (ending.status == "finished")
     return fmt::format("athanor evaluate {0}\nathanor generate {0} --prompt \"...\"", ending.run_folder);
   return ending.saved_step > 0 ? fmt::format("the same command goes on from step {}", ending.saved_step)

@@ -46,6 +46,7 @@ struct Ending {
   int64_t saved_step = 0;  // of the newest checkpoint; 0: none
   double seconds = 0;      // of this process
   LossSummary training = {}, validation = {};
+  bool continues_text = true;                                 // false: an encoder
   std::string plot = {};                                      // file; "": none was drawn
   std::vector<std::pair<std::string, int64_t>> dropped = {};  // what could not be written, and how often
 };

@@ -154,7 +154,9 @@ Arena& Run::snapshot_arena() {
 }
 
 Ending Run::ending() const {
-  return ending_of(report, config.train.name, state.step, last_step(), saved_step);
+  Ending ending = ending_of(report, config.train.name, state.step, last_step(), saved_step);
+  ending.continues_text = !config.model.is_encoder();
+  return ending;
 }
 
 void Run::bind_thread() {

@@ -69,6 +69,8 @@ struct RouterRows {
 struct GeluRows {
   void (*forward)(void* y, const void* x, int64_t n);
   void (*backward)(void* dx, const void* dy, const void* x, int64_t n);
+  void (*exact_forward)(void* y, const void* x, int64_t n);
+  void (*exact_backward)(void* dx, const void* dy, const void* x, int64_t n);
 };
 
 struct DropoutRows {

@@ -3,7 +3,7 @@
 // A driver first calls the CPU driver of the same name, which on a CUDA queue checks the contract, meters the call and
 // runs nothing. Then it submits the device's kernel:
 //
-//   cpu_gelu.forward(queue, y, x);
+//   cpu_gelu.forward(queue, y, x, form);
 //   CudaQueue& device = cuda(queue);
 //   device.submitted("gelu.forward", x, kernels_of(device).gelu_forward(device.stream(), x.dtype(), y.raw(), ...));
 //

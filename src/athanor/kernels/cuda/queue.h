@@ -3,7 +3,7 @@
 //   CudaQueue queue(load_cuda(path), 0, &pool);
 //   Arena arena(queue);                              // slabs of the device's memory
 //   copy_from_host(ids, batch.data(), bytes);        // through pinned memory; returns at once
-//   kernels_of(x).gelu.forward(queue, y, x);            // submitted; returns at once
+//   kernels_of(x).gelu.forward(queue, y, x, GeluForm::exact);      // submitted; returns at once
 //   copy_to_host(losses, loss, bytes);               // waits
 //
 // Only these wait for the device: copy_to_host(), wait(), sum_squares and token_rows.assign (the host needs their

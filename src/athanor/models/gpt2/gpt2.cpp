@@ -40,9 +40,9 @@ Gpt2::Gpt2(const ModelConfig& c)
                                   : std::make_unique<Linear>(this, "head", c.hidden_size, c.vocab_size, false,
                                                              c.initializer_range)) {}
 
-Var Gpt2::embed(Tape& tape, const Tensor& ids, int64_t first_position) const {
+Var Gpt2::embed(Tape& tape, const ModelInputs& inputs, int64_t first_position) const {
   return embed_dropout_(
-      embed_.leave(embedding(tape, ids, embed_.table(), &positions_.table(), first_position)));
+      embed_.leave(embedding(tape, inputs.ids, embed_.table(), &positions_.table(), first_position)));
 }
 
 Var Gpt2::block(int64_t index, const Var& x, KvCache* cache) const {

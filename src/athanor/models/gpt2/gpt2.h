@@ -31,7 +31,7 @@ class Gpt2Block : public Module {
 class Gpt2 : public Model {
  public:
   explicit Gpt2(const ModelConfig& config);
-  Var embed(Tape& tape, const Tensor& ids, int64_t first_position) const override;
+  Var embed(Tape& tape, const ModelInputs& inputs, int64_t first_position) const override;
   Var block(int64_t index, const Var& x, KvCache* cache) const override;
   Var final_norm(const Var& x) const override { return norm_(x); }
   const Linear& head_layer() const override { return *head_; }

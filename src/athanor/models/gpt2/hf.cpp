@@ -28,6 +28,7 @@ ModelConfig read_gpt2_config(const HfConfig& config) {
   model.dropout = config.number("resid_pdrop", 0.1);
   model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   model.bias = config.boolean("bias", true);
+  model.hidden_act = "gelu_new";
   const std::string act = config.text("activation_function", "gelu_new");
   if (act != "gelu_new" && act != "gelu_pytorch_tanh")
     config.refuse("activation_function", fmt::format("got '{}', expected gelu_new", act));

@@ -56,6 +56,7 @@ ModelConfig read_llama_config(const HfConfig& config, const LlamaDefaults& defau
     config.refuse("hidden_size", fmt::format("got {}, expected a multiple of num_attention_heads = {}",
                                              model.hidden_size, model.num_attention_heads));
   read_rotations(config, {defaults.rope_base, model.head_dim}, model);
+  model.hidden_act = "silu";
   if (const std::string act = config.text("hidden_act", "silu"); act != "silu")
     config.refuse("hidden_act", fmt::format("got '{}', expected silu", act));
   model.bias = config.boolean("attention_bias", false);

@@ -47,8 +47,8 @@ Llama::Llama(const ModelConfig& c, const MakeFeedForward& make)
                                   : std::make_unique<Linear>(this, "head", c.hidden_size, c.vocab_size, false,
                                                              c.initializer_range)) {}
 
-Var Llama::embed(Tape& tape, const Tensor& ids, int64_t first_position) const {
-  return embed_dropout_(embed_.leave(embedding(tape, ids, embed_.table(), nullptr, first_position)));
+Var Llama::embed(Tape& tape, const ModelInputs& inputs, int64_t first_position) const {
+  return embed_dropout_(embed_.leave(embedding(tape, inputs.ids, embed_.table(), nullptr, first_position)));
 }
 
 Var Llama::block(int64_t index, const Var& x, KvCache* cache) const {

@@ -5,7 +5,7 @@
 //   const ContextParallel context(ContextKind::ring, seq_len, cp_group);
 //   const std::vector<int32_t> ids = context.take(batch.tokens, batch.num_sequences);        // [B,T] -> [B,S]
 //   Tape tape({.seq_len = context.seq_len(), .part = &context.part(), .document_starts = whole});
-//   tape.backward(model.loss(tape, ids, targets, recompute));          // losses of this rank's tokens
+//   tape.backward(model.loss(tape, {.ids = ids, .targets = targets}, recompute));     // losses of this rank's tokens
 //
 //   ring      rank r has chunks r and 2N-1-r of 2N (ring_attention.h); any number of heads
 //   ulysses   rank r has part r of N (ulysses_attention.h); heads must divide

@@ -40,10 +40,11 @@ void accumulate(Tensor& sum, const Tensor& x) {
 // One rank's view of the ring.
 class Ring {
  public:
-  Ring(const RingPlan& plan, const Tensor& like, const Tensor& document_starts)
+  Ring(const RingPlan& plan, const Tensor& like, const Tensor& document_starts, const Tensor& document_ends)
       : plan_(plan),
         arena_(like.arena()),
         document_starts_(document_starts),
+        document_ends_(document_ends),
         rank_(plan.group->rank()),
         ranks_(plan.group->size()) {}
 
@@ -63,24 +64,29 @@ class Ring {
 
   // Which of the own queries attend to which keys of a rank. What the part points to is kept in `kept`.
   struct Kept {
-    Tensor first_keys;
+    Tensor first_keys, end_keys;
     std::shared_ptr<const AttentionMask> mask;
   };
   AttentionPart part(int from, const Tensor& q, const HeadMasks& masks, Kept& kept) const {
-    AttentionPart part{.causal = from == rank_};
-    if (from < rank_) part.keys = runs(from)[0].count;
-    if (from > rank_) part.first_query = runs(rank_)[0].count;
-    kept.mask = masks.of({.positions = {.queries = positions(rank_, from > rank_ ? 1 : 0, 2),
-                                        .keys = positions(from, 0, from < rank_ ? 1 : 2)},
+    AttentionPart part{.causal = masks.causal && from == rank_};
+    const bool before = masks.causal && from < rank_, after = masks.causal && from > rank_;
+    if (before) part.keys = runs(from)[0].count;
+    if (after) part.first_query = runs(rank_)[0].count;
+    kept.mask = masks.of({.positions = {.queries = positions(rank_, after ? 1 : 0, 2),
+                                        .keys = positions(from, 0, before ? 1 : 2)},
                           .length = length(),
                           .heads = q.dim(2)});
     part.mask = kept.mask.get();
     if (!document_starts_.defined()) return part;
-    kept.first_keys = first_keys_of(from, q.dim(0), q.dim(1));
+    kept.first_keys = tokens_before(from, document_starts_, q.dim(0), q.dim(1));
     part.first_keys = &kept.first_keys;
+    if (masks.causal || !document_ends_.defined()) return part;
+    kept.end_keys = tokens_before(from, document_ends_, q.dim(0), q.dim(1));
+    part.end_keys = &kept.end_keys;
     return part;
   }
-  static bool is_whole(const AttentionPart& part) { return part.causal; }
+  // Whether the kernel writes all rows of its results.
+  static bool is_whole(const AttentionPart& part) { return part.first_query == 0 && part.keys < 0; }
 
  private:
   std::vector<PositionRun> positions(int rank, size_t first_run, size_t end_run) const {
@@ -98,16 +104,16 @@ class Ring {
   // Groups have no f16; its bits are sent as bf16.
   static Dtype wire(const Tensor& x) { return x.dtype() == Dtype::f16 ? Dtype::bf16 : x.dtype(); }
 
-  // For each own token: how many tokens of the other rank lie before its document.
-  Tensor first_keys_of(int from, int64_t batch, int64_t tokens) const {
+  // For each own token: how many tokens of the other rank lie before the position that `bounds` [B,length] has for it.
+  Tensor tokens_before(int from, const Tensor& bounds, int64_t batch, int64_t tokens) const {
     Tensor rows = empty(arena_, {batch, tokens}, Dtype::i32, Category::workspace);
     if (arena_.queue().device() == Device::null) return rows;
-    const int64_t length = document_starts_.dim(1);
+    const int64_t length = bounds.dim(1);
     for (int64_t b = 0; b < batch; ++b) {
       int32_t* row = rows.data<int32_t>() + b * tokens;
       for (const TokenRun& run : runs(rank_))
         for (int64_t position = run.first; position < run.first + run.count; ++position)
-          *row++ = tokens_before(from, document_starts_.data<int32_t>()[b * length + position]);
+          *row++ = tokens_before(from, bounds.data<int32_t>()[b * length + position]);
     }
     return rows;
   }
@@ -119,13 +125,13 @@ class Ring {
 
   const RingPlan& plan_;
   Arena& arena_;
-  Tensor document_starts_;
+  Tensor document_starts_, document_ends_;
   int rank_, ranks_;
 };
 
 struct RingAttention {
   struct Saved {
-    Tensor q, k, v, o, lse, document_starts;
+    Tensor q, k, v, o, lse, document_starts, document_ends;
     float scale;
     const RingPlan* plan;
     HeadMasks masks;
@@ -134,7 +140,7 @@ struct RingAttention {
   static Tensor forward(Saved& saved, const PassContext& context, const Tensor& q, const Tensor& k,
                         const Tensor& v, const RingPlan* plan, const HeadMasks& masks) {
     const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.dim(-1))));
-    Ring ring(*plan, q, context.document_starts);
+    Ring ring(*plan, q, context.document_starts, context.document_ends);
     const Shape statistics{q.dim(0), q.dim(2), q.dim(1)};
     Tensor own = empty_like(q), lse = empty(q.arena(), statistics, Dtype::f32, Category::activations);
     Tensor sum;
@@ -165,13 +171,13 @@ struct RingAttention {
       here = std::exchange(next, {});
     }
     Tensor o = as(sum, q.dtype());
-    saved = {q, k, v, o, lse, context.document_starts, scale, plan, masks};
+    saved = {q, k, v, o, lse, context.document_starts, context.document_ends, scale, plan, masks};
     return o;
   }
 
   static std::array<Tensor, 3> backward_input(const Saved& saved, const Tensor& dy) {
-    const auto& [q, k, v, o, lse, document_starts, scale, plan, masks] = saved;
-    Ring ring(*plan, q, document_starts);
+    const auto& [q, k, v, o, lse, document_starts, document_ends, scale, plan, masks] = saved;
+    Ring ring(*plan, q, document_starts, document_ends);
     Tensor dq_sum;
     Ring::Kept kept;
     Pair here(q.arena(), k.shape(), k.dtype()), next, sums, incoming, outgoing;

@@ -1,4 +1,4 @@
-// kernels/gelu.h in bf16, only as accurate as a bf16 result can show (sigmoid.h).
+// The tanh form of kernels/gelu.h in bf16, only as accurate as a bf16 result can show (sigmoid.h).
 #pragma once
 
 #include "athanor/kernels/cpu/bf16/sigmoid.h"

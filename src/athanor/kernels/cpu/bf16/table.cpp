@@ -37,7 +37,8 @@ constexpr RowTable table() {
   rows.layer_norm[kBf16] = layer_norm::rows<Bf16>;
   rows.rope[kBf16] = rope::rows<Bf16>;
   rows.swiglu[kBf16] = {.forward = swiglu_bf16::forward, .backward = swiglu_bf16::backward};
-  rows.gelu[kBf16] = {.forward = gelu_bf16::forward, .backward = gelu_bf16::backward};
+  rows.gelu[kBf16].forward = gelu_bf16::forward;
+  rows.gelu[kBf16].backward = gelu_bf16::backward;
   rows.cross_entropy[kBf16] = cross_entropy_bf16::rows;
   rows.elementwise[kBf16].add = elementwise::add<Bf16>;
   return rows;

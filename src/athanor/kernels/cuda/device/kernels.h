@@ -40,8 +40,8 @@ Error embedding_backward_positions(Stream, Dtype type, float* dpositions, const 
                                    int64_t length, int64_t width);
 Error embedding_move_rows(Stream, float* sum, float* table, const int32_t* ids, int64_t count, int64_t width,
                           int64_t vocabulary, void* workspace, uint64_t workspace_bytes);
-Error gelu_forward(Stream, Dtype type, void* y, const void* x, int64_t n);
-Error gelu_backward(Stream, Dtype type, void* dx, const void* dy, const void* x, int64_t n);
+Error gelu_forward(Stream, Dtype type, void* y, const void* x, int64_t n, bool exact);
+Error gelu_backward(Stream, Dtype type, void* dx, const void* dy, const void* x, int64_t n, bool exact);
 Error norm_forward(Stream, Dtype type, void* y, float* mean, float* rstd, const void* x, const void* w,
                    const void* b, int64_t rows, int64_t width, float eps);
 Error norm_backward(Stream, Dtype type, void* dx, const void* dy, const void* x, const void* w,
