@@ -121,7 +121,7 @@ TEST_P(OptimizerTest, LambSquaresFollowTheirFormula) {
     }
     expected.insert(expected.end(), {weight, update});
   }
-  const auto got = run(GetParam(), [&](Bench& bench) {
+  const auto measured = [&](Bench& bench) {
     const Shape shape{kSize};
     std::vector<double> sums(expected.size());
     const Tensor master = bench.output(w, shape, Dtype::f32);
@@ -135,7 +135,12 @@ TEST_P(OptimizerTest, LambSquaresFollowTheirFormula) {
                                            {0.01f, 0.9f, 0.99f, 1e-6f, 0.4f, 0.2f, 0.5f});
     squares.assign(sums.begin(), sums.end());
     return std::vector{master};
-  });
+  };
+  if (tests_are_of_cuda()) {  // a device has no such kernel, and says so
+    EXPECT_THROW(run(GetParam(), measured), Error);
+    return;
+  }
+  const auto got = run(GetParam(), measured);
   EXPECT_EQ(got[0], w);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(squares[i], expected[i], 1e-5 * expected[i]) << i;
 }
