@@ -82,9 +82,10 @@ std::vector<KernelChoice> explain_kernels(Isa isa) {
   std::vector<KernelChoice> all = explain_gemm(isa);
   explain(all, "attention", isa, &RowTable::attention, &AttentionRows::forward, &AttentionRows::backward);
   for (const auto& [name, type] : {std::pair{"f32", kF32}, {"bf16", kBf16}, {"f16", kF16}})
-    all.push_back(explain_rows(
-        std::string("attention with terms of scores ") + name, isa,
-        [type](const RowTable& table) { return std::vector<bool>{table.attention[type].takes_terms}; }));
+    all.push_back(explain_rows(std::string("attention with terms of scores ") + name, isa,
+                               [type = type](const RowTable& table) {
+                                 return std::vector<bool>{table.attention[type].takes_terms};
+                               }));
   explain(all, "cross_entropy", isa, &RowTable::cross_entropy, &CrossEntropyRows::row,
           &CrossEntropyRows::normalize, &CrossEntropyRows::gradient);
   explain(all, "dropout", isa, &RowTable::dropout, &DropoutRows::apply);
