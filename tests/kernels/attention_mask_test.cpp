@@ -14,22 +14,7 @@ namespace {
 using AttentionMaskTest = IsaTest;
 INSTANTIATE_TEST_SUITE_P(Isa, AttentionMaskTest, row_isas(), isa_test_name);
 
-using Sees = std::function<bool(int64_t t, int64_t s)>;
-
-// Rows of a plain predicate. Blocks are left to the rows.
-class PlainRule : public MaskRule {
- public:
-  explicit PlainRule(Sees sees) : sees_(std::move(sees)) {}
-  uint64_t row(int64_t query, int64_t first_key) const override {
-    uint64_t bits = 0;
-    for (int64_t j = 0; j < 64; ++j)
-      if (sees_(query, first_key + j)) bits |= uint64_t{1} << j;
-    return bits;
-  }
-
- private:
-  Sees sees_;
-};
+using Sees = PlainRule::Sees;
 
 struct Problem {
   int64_t batch = 1, queries = 0, keys = 0, heads = 2, kv_heads = 1, head_dim = 16;

@@ -14,22 +14,6 @@ INSTANTIATE_TEST_SUITE_P(Isa, AttentionScoresTest, row_isas(), isa_test_name);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Rows of a plain predicate.
-class PlainRule : public MaskRule {
- public:
-  using Sees = std::function<bool(int64_t t, int64_t s)>;
-  explicit PlainRule(Sees sees) : sees_(std::move(sees)) {}
-  uint64_t row(int64_t query, int64_t first_key) const override {
-    uint64_t bits = 0;
-    for (int64_t j = 0; j < 64; ++j)
-      if (sees_(query, first_key + j)) bits |= uint64_t{1} << j;
-    return bits;
-  }
-
- private:
-  Sees sees_;
-};
-
 struct Problem {
   AttentionShape shape = {};
   bool causal = true;

@@ -25,6 +25,22 @@ struct AttentionShape {
 };
 AttentionInputs attention_inputs(const AttentionShape& shape, Dtype dtype);
 
+// Rows of a plain predicate. Blocks are left to the rows.
+class PlainRule : public MaskRule {
+ public:
+  using Sees = std::function<bool(int64_t t, int64_t s)>;
+  explicit PlainRule(Sees sees) : sees_(std::move(sees)) {}
+  uint64_t row(int64_t query, int64_t first_key) const override {
+    uint64_t bits = 0;
+    for (int64_t j = 0; j < 64; ++j)
+      if (sees_(query, first_key + j)) bits |= uint64_t{1} << j;
+    return bits;
+  }
+
+ private:
+  Sees sees_;
+};
+
 // Whether query t of a head sees key s.
 using SeesPair = std::function<bool(int64_t batch, int64_t head, int64_t t, int64_t s)>;
 // What changes scores and probabilities; empty: nothing does.
